@@ -15,9 +15,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import lockstep.torch as lt  # noqa: E402
-from lockstep.torch._repeated import Repeated  # noqa: E402
+from lockstep.torch._chain import Chain, Outcome  # noqa: E402
+from lockstep.torch._coo_tensors import CooSum  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
-from lockstep.torch._tensors import plain_array, reduction_of  # noqa: E402
+from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
 from lockstep.torch._work import Ended  # noqa: E402
 
 SOON = timedelta(seconds=20)
@@ -128,20 +129,22 @@ def run(coordinator: lockstep.Coordinator) -> Iterator[lockstep.Communicator]:
         yield alone
 
 
-def test_a_repeated_call_begins_anew_until_it_may_not(run: lockstep.Communicator) -> None:
+def test_a_chain_begins_anew_until_it_may_not(run: lockstep.Communicator) -> None:
     seen: list[str] = []
 
-    def again(error: lockstep.Error) -> Any:
+    def again(error: Outcome) -> Any:
+        if not isinstance(error, lockstep.Error):
+            return None
         seen.append(str(error))
         if len(seen) == 3:
             raise lockstep.PeerLost("the last one")
         return Ended(lockstep.PeerLost("another")) if len(seen) == 1 else run.barrier_async()
 
-    call = Repeated(Ended(lockstep.PeerLost("one")), again)
+    call = Chain(Ended(lockstep.PeerLost("one")), again)
     assert list(call.wait(20).contributors) == [run.id]
     assert call.done()
     assert seen == ["one", "another"]
-    call = Repeated(Ended(lockstep.PeerLost("one more")), again)
+    call = Chain(Ended(lockstep.PeerLost("one more")), again)
     assert call.done()
     for _ in range(2):
         with pytest.raises(lockstep.PeerLost, match="the last one"):
@@ -149,17 +152,32 @@ def test_a_repeated_call_begins_anew_until_it_may_not(run: lockstep.Communicator
     assert len(seen) == 3
 
 
-def test_a_repeated_call_begins_anew_though_nobody_waits(run: lockstep.Communicator) -> None:
+def test_a_chain_begins_anew_though_nobody_waits(run: lockstep.Communicator) -> None:
     began = threading.Event()
 
-    def again(error: lockstep.Error) -> Any:
+    def again(error: Outcome) -> Any:
+        if not isinstance(error, lockstep.Error):
+            return None
         assert isinstance(error, lockstep.BelowMinimum)
         began.set()
         return run.barrier_async()
 
-    call = Repeated(run.barrier_async(minimum_world=2), again)
+    call = Chain(run.barrier_async(minimum_world=2), again)
     assert began.wait(20)
     assert list(call.wait(20).contributors) == [run.id]
+
+
+def test_a_chain_goes_on_after_a_success(run: lockstep.Communicator) -> None:
+    results: list[Outcome] = []
+
+    def following(outcome: Outcome) -> Any:
+        results.append(outcome)
+        return run.barrier_async() if len(results) == 1 else None
+
+    call = Chain(run.barrier_async(), following)
+    assert call.wait(20) is results[1]
+    assert call.done()
+    assert len(results) == 2
 
 
 def test_tensors_that_a_reduction_can_use_as_they_are() -> None:
@@ -190,3 +208,37 @@ def test_a_replica_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     run: Any = None
     with pytest.raises(ValueError, match="fully_shard"):
         lt.Replica(run, 0, 1).attach(torch.nn.Linear(1, 1))
+
+
+def coo(places: list[int], values: list[float]) -> torch.Tensor:
+    return torch.sparse_coo_tensor(
+        torch.tensor([places], dtype=torch.int64), torch.tensor(values), (5,), check_invariants=True
+    )
+
+
+def sum_of_coo(tensors: list[torch.Tensor], op: str) -> list[torch.Tensor]:
+    """What an exchange between ranks with these tensors leaves in them."""
+    sums = [CooSum(tensor, Reduction(op), len(tensors)) for tensor in tensors]  # type: ignore[arg-type]
+    sizes = torch.cat([one.own_size for one in sums])
+    for one in sums:
+        one.sizes.copy_(sizes)
+    exchanged = [one.take_sizes() for one in sums]
+    for one, (_, room) in zip(sums, exchanged):
+        room.copy_(torch.cat([elements for elements, _ in exchanged]))
+        one.give_back()
+    return [tensor.to_dense() for tensor in tensors]
+
+
+def test_sparse_tensors_are_added_up() -> None:
+    tensors = [coo([1, 1, 4], [1.0, 2.0, 3.0]), coo([], []), coo([4, 0], [5.0, 7.0])]
+    for total in sum_of_coo(tensors, "sum"):
+        assert total.tolist() == [7.0, 3.0, 0.0, 0.0, 8.0]
+    for total in sum_of_coo([coo([2], [1.0]), coo([3], [1.0])], "avg"):
+        assert total.tolist() == [0.0, 0.0, 0.5, 0.5, 0.0]
+
+
+def test_sparse_tensors_that_differ_are_refused() -> None:
+    with pytest.raises(lockstep.Mismatch, match="rank 1 has another kind of tensor"):
+        sum_of_coo([coo([1], [1.0]), coo([1], [1.0]).double()], "sum")
+    with pytest.raises(TypeError, match="sparse tensors have no max; allowed: SUM and AVG"):
+        CooSum(coo([1], [1.0]), Reduction("max"), 2)

@@ -56,7 +56,7 @@ class Membership:
     store: torch's store, where the members meet.
     members: the members in rank order, equal on all of them, lost ones included until the group has shrunk.
     end_of_run: why the run is over for this process, once a call has said so.
-    broadcasts: numbers of the broadcasts of an elastic group, equal on all members.
+    chains: numbers of the calls that are made of several, equal on all members.
     """
 
     def __init__(self, place: Place, store: Any, timeout: timedelta, members: Sequence[PeerId]) -> None:
@@ -65,7 +65,7 @@ class Membership:
         self.members = list(members)
         self.pairs = Pairs(store, timeout, place if len(self.members) == 2 else None)
         self.end_of_run: Error | None = None
-        self.broadcasts = itertools.count()
+        self.chains = itertools.count()
         self._all_reduces: dict[tuple[OpName, float, int], Callable[[Any], Result]] = {}
 
     def all_reduce(self, op: OpName, seconds: float, elastic: bool) -> Callable[[Any], Result]:

@@ -16,15 +16,16 @@ import torch.distributed as dist
 
 from .._lockstep import Result
 from ..communicator import Communicator
-from ..errors import Error, Evicted, NotConnected, OutcomeUnknown, PeerLost, WorldChanged
+from ..errors import Error, Evicted, NotConnected, OutcomeUnknown, PeerLost, TimedOut, WorldChanged
 from ..types import PeerId
+from ._chain import Chain, Outcome
+from ._coo_tensors import CooSum
 from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
-from ._repeated import Repeated
 from ._tensors import Reduction, Staged, array_of, as_bytes, plain_array, reduction_of
 from ._work import Call, Ended, EndedWork, Work
 
 _LEAVE_WITHIN = 10.0  # seconds
-_FIRST_TAG_OF_REPEATED = 1 << 62
+_FIRST_TAG_OF_CHAINS = 1 << 62
 
 _log = logging.getLogger("lockstep")
 
@@ -327,6 +328,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         return self._all_reduce(tensors, opts)
 
     def _all_reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+        if any(tensor.layout is torch.sparse_coo for tensor in tensors):
+            return self._together([self._all_reduce_coo(tensor, opts) for tensor in tensors])
         reduction = reduction_of(opts.reduceOp)
         staged = [Staged(tensor, reduction) for tensor in tensors]
         calls = []
@@ -335,6 +338,31 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             given = arrays if len(arrays) > 1 else arrays[0]
             calls.append(self._call_with_retry("all_reduce", opts, given, op=reduction.op))
         return self._begun(calls, tensors, _giving_back(staged))
+
+    def _all_reduce_coo(self, tensor: torch.Tensor, opts: Any) -> Work:
+        """Every member gets the elements that the others have stored, and adds them up in the order of ranks.
+
+        The members exchange their numbers of elements first. A lost member ends the call, also in an elastic group.
+        """
+        if tensor.layout is not torch.sparse_coo:
+            return self._all_reduce([tensor], opts)
+        total = CooSum(tensor, reduction_of(opts.reduceOp), self.getSize())
+        tag, seconds, run = (
+            _FIRST_TAG_OF_CHAINS + next(self._membership.chains),
+            self._seconds(opts.timeout),
+            self.communicator,
+        )
+        size = len(self._members)
+
+        def gather_elements(outcome: Outcome) -> Call | None:
+            if isinstance(outcome, Error) or total.elements is not None:
+                return None
+            elements, room = total.take_sizes()
+            call: Call = run.all_gather_async(elements, room, tag=tag, timeout=seconds, minimum_world=size)
+            return call
+
+        sizes = run.all_gather_async(total.own_size, total.sizes, tag=tag, timeout=seconds, minimum_world=size)
+        return self._begun([Chain(sizes, gather_elements)], [tensor], lambda _: total.give_back())
 
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
         """Gives every member the tensors of opts.rootRank. Elastic: also if other ranks are lost."""
@@ -353,9 +381,11 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         """
         run, seconds = self.communicator, self._seconds(opts.timeout)
         rank, root = opts.rootRank, self._peer(opts.rootRank)
-        tag = _FIRST_TAG_OF_REPEATED + next(self._membership.broadcasts)
+        tag = _FIRST_TAG_OF_CHAINS + next(self._membership.chains)
 
-        def again(error: Error) -> Call:
+        def again(error: Outcome) -> Call | None:
+            if not isinstance(error, Error):
+                return None
             try:
                 is_alive = root in run.members()
             except Error:  # the run is over
@@ -367,7 +397,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             call: Call = run.broadcast_async(array, root, tag=tag, timeout=seconds)
             return call
 
-        return Repeated(self._call("broadcast", opts, array, root, least=0), again)
+        return Chain(self._call("broadcast", opts, array, root, least=0), again)
 
     def barrier(self, opts: Any = None) -> Work:
         """Ends when every member has called it."""
@@ -375,21 +405,28 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         call = self._call_with_retry("barrier", opts)
         return self._begun([call], [], lambda _: None)
 
-    def monitored_barrier_of_all(self, timeout: timedelta | None = None) -> None:
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """See lockstep.torch.monitored_barrier()."""
-        seconds, rank, number = self._seconds(timeout), self.getRank(), next(self._monitored)
+        seconds = self._seconds(timeout) if timeout != timedelta(0) else 0.0
+        rank, number = self.getRank(), next(self._monitored)
         keys = [f"lockstep/monitored/{number}/{other}" for other in range(self.getSize())]
         store = self._membership.store
         store.set(keys[rank], b"1")
         limit = time.monotonic() + seconds
         call = self.communicator.barrier_async(retry=self._options.elastic, timeout=seconds + 5.0)
         while rank == 0 and not call.done():
-            if time.monotonic() > limit:
+            if time.monotonic() >= limit:
                 late = [other for other, key in enumerate(keys) if not store.check([key])]
-                call.abort(f"ranks {late} did not reach the monitored barrier in {seconds:g} s")
+                call.abort(_late_text(late, seconds, wait_all_ranks))
                 break
             time.sleep(0.002)  # a store tells nobody that a key has come
-        self._begun([call], [], lambda _: None).wait()
+        try:
+            self._begun([call], [], lambda _: None).wait()
+        except CollectiveError as error:
+            if rank == 0:
+                raise
+            reached = f"Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for "
+            raise _caused(CollectiveError(f"{reached}send/recv from rank 0: {error}", error.lost), error) from error
 
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
         """Gives every member the tensors of all, in rank order, in one tensor."""
@@ -423,7 +460,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
         return self._begun(calls, [target for targets in outputs for target in targets], finish)
 
-    allgather_coalesced = allgather
+    def allgather_coalesced(
+        self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
+    ) -> Work:
+        """Gives every member the lists of tensors of all. outputs: a list for each rank, as long as `given`."""
+        self._must_be(len(outputs), self.getSize(), "the list of outputs")
+        for rank, targets in enumerate(outputs):
+            if len(targets) != len(given):
+                raise ValueError(f"the outputs for rank {rank} are {len(targets)} tensors; the inputs are {len(given)}")
+        return self.allgather([list(targets) for targets in zip(*outputs)], given, opts)
 
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
@@ -716,6 +761,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         with contextlib.suppress(Error):
             lost = self.lost()
         text = str(error)
+        if isinstance(error, TimedOut):
+            text = f"the timeout of the call has passed: {text}"
         if lost and not self._options.elastic:
             text += f" (ranks that are gone: {lost}; lockstep.torch.shrink(group) goes on without them)"
         if self._now is not None and isinstance(error, (NotConnected, Evicted, OutcomeUnknown)):
@@ -726,6 +773,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     def _must_be(self, given: int, wanted: int, what: str) -> None:
         if given != wanted:
             raise ValueError(f"{what} has {given} elements; a group of {self.getSize()} needs {wanted}")
+
+
+def _late_text(late: Sequence[int], seconds: float, names_all: bool) -> str:
+    """What rank 0 says when these ranks have not reached a monitored barrier; the words are torch's."""
+    named = late if names_all else late[:1]
+    text = f"Rank 0 timed out in monitoredBarrier: Rank{'s' if len(named) > 1 else ''} {', '.join(map(str, named))} "
+    text += f"failed to pass monitoredBarrier in {round(seconds * 1000)} ms"
+    return text if len(named) == len(late) else f"{text} (nor did {', '.join(map(str, late[1:]))})"
 
 
 def _caused(failure: CollectiveError, error: BaseException) -> CollectiveError:
@@ -787,13 +842,21 @@ def shrink(group: Any = None, timeout: timedelta | None = None) -> list[int]:
     return _group_of(group).shrink(timeout)
 
 
-def monitored_barrier(group: Any = None, timeout: timedelta | None = None) -> None:
-    """A barrier that says which ranks did not reach it.
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | float | None = None, wait_all_ranks: bool = False
+) -> None:
+    """A barrier that says which ranks did not reach it, in the words of torch.distributed.monitored_barrier.
 
-    timeout: limit after which the barrier ends on every member; None for the group's.
-    Raises CollectiveError.
+    torch.distributed.monitored_barrier itself refuses every backend but Gloo.
+
+    group: a group of this backend; None for the default group. Does nothing on a rank that is not in the group.
+    timeout: limit after which the barrier ends on every member, a number in seconds; None for the group's.
+    wait_all_ranks: whether the error names all ranks alike; otherwise the first one before the others.
+    Raises CollectiveError, on every rank that has called it.
     """
-    _group_of(group).monitored_barrier_of_all(timeout)
+    if group is not dist.GroupMember.NON_GROUP_MEMBER:
+        limit = timedelta(seconds=timeout) if isinstance(timeout, (int, float)) else timeout
+        _group_of(group).monitored_barrier(limit, wait_all_ranks)
 
 
 def _group_of(group: Any) -> ProcessGroup:
