@@ -21,9 +21,13 @@ __all__: list[str] = [
     "collect",
     "constants",
     "describe",
+    "difference",
     "end_lines",
     "fetch_lines",
+    "hold",
+    "nesterov_step",
     "peer_id_text",
+    "sgd_step",
     "status_string",
     "version",
     "wait_any",
@@ -290,9 +294,38 @@ def bytes_of(arg0: typing.Any) -> bytes: ...
 def collect() -> None: ...
 def constants() -> dict: ...
 def describe(arg0: typing.Any) -> tuple[int, str]: ...
+def difference(into: typing.Any, old: typing.Any, now: typing.Any) -> None:
+    """
+    into = old - now, as float32, where old is rounded to the type of now first: float32, bfloat16 or float16.
+    """
+
 def end_lines() -> None: ...
 def fetch_lines(seconds: typing.SupportsFloat | typing.SupportsIndex) -> tuple: ...
+def hold(model: typing.Any, values: typing.Any) -> None:
+    """
+    model = values, rounded to the type of the model.
+    """
+
+def nesterov_step(
+    theta: typing.Any,
+    momentum: typing.Any,
+    gradient: typing.Any,
+    lr: typing.SupportsFloat | typing.SupportsIndex,
+    mu: typing.SupportsFloat | typing.SupportsIndex,
+    model: typing.Any,
+) -> None:
+    """
+    momentum = mu * momentum + gradient; theta = theta - lr * (gradient + mu * momentum); model as in sgd_step().
+    """
+
 def peer_id_text(arg0: bytes) -> str: ...
+def sgd_step(
+    theta: typing.Any, gradient: typing.Any, lr: typing.SupportsFloat | typing.SupportsIndex, model: typing.Any
+) -> None:
+    """
+    theta = theta - lr * gradient; then model, unless it is None, becomes theta, in its own type.
+    """
+
 def status_string(arg0: typing.SupportsInt | typing.SupportsIndex) -> str: ...
 def version() -> str: ...
 def wait_any(works: list, timeout: typing.Any) -> int: ...

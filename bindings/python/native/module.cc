@@ -8,6 +8,7 @@
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/handle.h"
 #include "bindings/python/native/lines.h"
+#include "bindings/python/native/outer_kernels.h"
 #include "bindings/python/native/result.h"
 #include "bindings/python/native/swarm.h"
 #include "bindings/python/native/work.h"
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_lockstep, module) {
   // must come before functions that take a Handle, because signatures show registered classes only
   lockstep::python::define_swarm(module);
   lockstep::python::define_communicator(module);
+  lockstep::python::define_outer_kernels(module);
   module.def("version", &lockstep_version_string);
   module.def("constants", &constants);
   module.def("status_string", [](int status) { return lockstep_status_string(static_cast<lockstep_status>(status)); });
