@@ -25,6 +25,7 @@ __all__: list[str] = [
     "end_lines",
     "fetch_lines",
     "hold",
+    "is_exiting",
     "nesterov_step",
     "peer_id_text",
     "sgd_step",
@@ -306,6 +307,7 @@ def hold(model: typing.Any, values: typing.Any) -> None:
     model = values, rounded to the type of the model.
     """
 
+def is_exiting() -> bool: ...
 def nesterov_step(
     theta: typing.Any,
     momentum: typing.Any,

@@ -13,6 +13,7 @@
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/fork.h"
 #include "bindings/python/native/gil.h"
+#include "bindings/python/native/terminate.h"
 
 namespace lockstep::python {
 namespace {
@@ -88,6 +89,7 @@ void Handle::close() {
 
 void begin_exit() {
   exiting.store(true);
+  let_stopped_threads_sleep();
   const auto alive = handles().alive;
   for (const std::weak_ptr<Handle>& one : alive) {
     if (const HandlePtr handle = one.lock()) handle->close();

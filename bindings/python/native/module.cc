@@ -75,6 +75,7 @@ PYBIND11_MODULE(_lockstep, module) {
   });
   module.def("collect", &lockstep::python::collect);
   module.def("begin_exit", &lockstep::python::begin_exit);
+  module.def("is_exiting", &lockstep::python::is_exiting);
   lockstep::python::prepare_errors();
   lockstep::python::install_interrupt();
 }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
+import os
 import select
+import socket
 import threading
 import time
 from typing import Any, Callable, Union
 
+from .. import _threads
 from .._lockstep import Result, Waker, Work
 from ..errors import Error, WaitTimedOut
 from ._work import Call
@@ -87,6 +91,10 @@ class _Conductor:
     """One thread that looks at the calls of all chains when they are over."""
 
     def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """A child of fork() has no thread yet."""
         self._starting = threading.Lock()
         self._waker: Waker | None = None
         self._numbers = itertools.count()
@@ -96,21 +104,27 @@ class _Conductor:
         with self._starting:
             if self._waker is None:
                 self._waker = Waker()
-                threading.Thread(target=self._run, args=(self._waker,), name="lockstep-chain", daemon=True).start()
+                ending, end = socket.socketpair()
+                run = functools.partial(self._run, self._waker, self._calls, ending)
+                _threads.start(run, "lockstep-chain", end.close)
             number = next(self._numbers)
             self._calls[number] = call
-        self._waker.watch(link, number)
+            waker = self._waker
+        waker.watch(link, number)
 
-    def _run(self, waker: Waker) -> None:
+    def _run(self, waker: Waker, calls: dict[int, Chain], ending: socket.socket) -> None:
         ready = select.poll()
         ready.register(waker.fileno(), select.POLLIN)
-        while True:
-            ready.poll()
-            for number in waker.take():
-                try:
-                    self._calls.pop(number).done()
-                except Exception:
-                    _log.exception("a chain of calls could not go on")
+        ready.register(ending, select.POLLIN)
+        with ending:
+            while not any(descriptor == ending.fileno() for descriptor, _ in ready.poll()):
+                for number in waker.take():
+                    try:
+                        calls.pop(number).done()
+                    except Exception:
+                        _log.exception("a chain of calls could not go on")
+        self.begin_anew()
 
 
 _conductor = _Conductor()
+os.register_at_fork(after_in_child=_conductor.begin_anew)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import torch.distributed as dist
 
+from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, PeerLost, Refused, TimedOut, Unreachable
 from ..types import OpName, PeerId
@@ -81,7 +82,7 @@ class Membership:
 
     def retire(self) -> None:
         """Leaves the run, on a thread. A coordinator of this process goes on for the others; see end()."""
-        threading.Thread(target=self._retire, name="lockstep-retire", daemon=True).start()
+        _threads.start(self._retire, "lockstep-retire")
 
     def _retire(self) -> None:
         with contextlib.suppress(Error):
@@ -265,7 +266,7 @@ class Attempt(Pending):
         self._timer = threading.Timer(seconds + _GRACE, self.give_up, (f"{what} timed out after {seconds:g} s",))
         self._timer.daemon = True
         self._timer.start()
-        threading.Thread(target=self._run, name="lockstep-reconfigure", daemon=True).start()
+        _threads.start(self._run, "lockstep-reconfigure")
 
     def _run(self) -> None:
         try:

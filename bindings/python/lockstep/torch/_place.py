@@ -8,9 +8,10 @@ import time
 from datetime import timedelta
 from typing import Any, Callable
 
+from .. import _lockstep
 from ..communicator import Communicator
 from ..coordinator import Coordinator
-from ..errors import Error, Refused, TimedOut, WaitTimedOut
+from ..errors import Error, NotConnected, Refused, TimedOut, WaitTimedOut
 
 COORDINATOR = "LOCKSTEP_COORDINATOR"
 """Environment variable with the address of the coordinator of the default group, as host:port."""
@@ -86,6 +87,8 @@ class Place:
         """Waits for a key without keeping the store from other threads."""
         while not store.check([key]):
             self._check()
+            if _lockstep.is_exiting():
+                raise NotConnected(f"the process ends; waited in vain for {what}")
             if time.monotonic() > self._limit:
                 raise TimedOut(f"waited in vain for {what}")
             time.sleep(_POLL)  # a blocking wait() would keep the store from other threads

@@ -17,6 +17,8 @@ from typing import Any, Union
 
 import torch.distributed as dist
 
+from .. import _threads
+
 _LINE_LIMIT = 1 << 16  # bytes of a request or an answer
 _CONNECTIONS = 4096
 _KEYS = 1 << 20
@@ -41,8 +43,7 @@ class StoreServer:
         self._ready.register(wake, selectors.EVENT_READ)
         self._wake = wake
         self._open: dict[socket.socket, bytes] = {}
-        self._thread = threading.Thread(target=self._serve, name="lockstep-store", daemon=True)
-        self._thread.start()
+        self._thread = _threads.start(self._serve, "lockstep-store", self._waker.close)
 
     def close(self) -> None:
         """Closes all connections."""

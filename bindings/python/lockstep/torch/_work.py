@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import queue
 import threading
 from collections.abc import Sequence
@@ -12,8 +14,11 @@ from typing import Any, Callable, Protocol
 import torch
 import torch.distributed as dist
 
+from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, WaitTimedOut
+
+_log = logging.getLogger("lockstep")
 
 
 class Call(Protocol):
@@ -193,20 +198,33 @@ class _Watcher:
     """One thread that ends the works of all process groups whose futures were asked for, in that order."""
 
     def __init__(self) -> None:
-        self._works: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """A child of fork() has no thread yet."""
+        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._is_started = False
 
     def watch(self, work: Work) -> None:
         with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="lockstep-futures", daemon=True)
-                self._thread.start()
-        self._works.put(work)
+            if not self._is_started:
+                _threads.start(self._watch, "lockstep-futures", self._end)
+                self._is_started = True
+            self._works.put(work)
 
     def _watch(self) -> None:
-        while True:
-            self._works.get()._end(None)
+        works = self._works
+        while (work := works.get()) is not None:
+            try:
+                work._end(None)
+            except Exception:
+                _log.exception("a future could not be completed")
+
+    def _end(self) -> None:
+        self._works.put(None)
+        self.begin_anew()
 
 
 _watcher = _Watcher()
+os.register_at_fork(after_in_child=_watcher.begin_anew)
