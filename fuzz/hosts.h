@@ -74,6 +74,16 @@ class PeerHost {
     step(peer::Launch{call, std::move(request)});
     return call;
   }
+  // A call that the program's own side refuses.
+  CallId refuse(wire::Collective collective, Tag tag, std::string why = "out has another dtype") {
+    const CallId call = new_call();
+    ring::Request request;
+    request.collective = collective;
+    request.tag = tag;
+    step(peer::Launch{call, std::move(request),
+                      peer::Refusal{Status::kInvalidArgument, std::string(wire::name_of(collective)), std::move(why)}});
+    return call;
+  }
   // Memory of the program that all calls may read, for good.
   BufferRef hold(std::uint64_t bytes, std::uint64_t content) {
     const BufferRef where{memory_.make(bytes), 0, bytes};

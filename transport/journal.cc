@@ -72,7 +72,11 @@ std::string called(PeerId by, const peer::Input& command) {
                    return call(by, c.call, "admit", {{"at_least", c.at_least}});
                  },
                  [&](const peer::Leave& c) { return call(by, c.call, "leave"); },
-                 [&](const peer::Launch& c) { return call(by, c.call, "collective", arguments(c.request)); },
+                 [&](const peer::Launch& c) {
+                   Json more = arguments(c.request);
+                   if (c.refused) more["refused"] = c.refused->why;
+                   return call(by, c.call, "collective", more);
+                 },
                  [&](const peer::Publish& c) { return call(by, c.call, "publish", arguments(c.request)); },
                  [&](const peer::Prefetch& c) { return call(by, c.call, "prefetch", arguments(c.request)); },
                  [](const auto&) { return std::string(); }},

@@ -48,9 +48,16 @@ void fields(auto& a, Is<Connect> auto& m) {
   a("timeout", m.timeout);
 }
 
+void fields(auto& a, Is<Refusal> auto& m) {
+  a("status", m.status);
+  a("operation", m.operation);
+  a("why", m.why);
+}
+
 void fields(auto& a, Is<Launch> auto& m) {
   a("call", m.call);
   a("request", m.request);
+  a("refused", m.refused);
 }
 
 void fields(auto& a, Is<Publish> auto& m) {

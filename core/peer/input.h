@@ -30,9 +30,19 @@ struct Connect {
   Duration timeout{0};      // 0: none; the time to be admitted counts
 };
 
+// Why the caller's side takes no part in a collective that it has called, such as an argument that is wrong.
+struct Refusal {
+  Status status = Status::kInvalidArgument;
+  std::string operation;  // in the caller's words, such as "all_reduce"
+  std::string why;        // its first kMaxTextBytes count
+};
+
+// A refused call ends at once. It takes its use of the tag as any other call, and ends the round for all members (rule
+// 42). Of its request only the collective and the tag count.
 struct Launch {
   CallId call;
   Request request;
+  std::optional<Refusal> refused{};
 };
 
 // Serve this state (a sync's request: its statement, its tensors as `recv`), which changes no more, to peers that wait

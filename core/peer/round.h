@@ -150,7 +150,8 @@ struct Round {
   std::optional<JobPrefix> watch_jobs;  // once the watch has begun
 
   std::optional<StopRequest> stop;
-  // It was stopped while it was queued: its call has completed, and the round ends for the others once it has a key.
+  // It was refused, or stopped while it was queued: its call has completed, and the round ends for the others once it
+  // has a key.
   bool completed_early = false;
 
   std::uint32_t retries = 0;

@@ -12,15 +12,18 @@ namespace lockstep::peer {
 
 // ---- calls ----
 
-std::optional<Error> Rounds::validate(const Request& request) {
-  if (auto error = validate_call(request)) return error;
+std::optional<Refusal> Rounds::validate(const Request& request) {
+  const auto refusal = [&](Error error) {
+    return Refusal{error.status, std::string(wire::name_of(request.collective)), std::move(error.text)};
+  };
+  if (auto error = validate_call(request)) return refusal(*std::move(error));
   if (request.collective == Collective::kSync) {
-    if (auto error = LocalStates::validate_state(request)) return error;
+    if (auto error = LocalStates::validate_state(request)) return refusal(*std::move(error));
   }
-  if (auto error = LocalStates::validate_watch(request)) return error;
+  if (auto error = LocalStates::validate_watch(request)) return refusal(*std::move(error));
   if (request.scratch.length < scratch_bytes(request)) {
-    return Error{Status::kInvalidArgument, "scratch of " + std::to_string(request.scratch.length) + " bytes, " +
-                                               std::to_string(scratch_bytes(request)) + " needed"};
+    return refusal({Status::kInvalidArgument, "scratch of " + std::to_string(request.scratch.length) + " bytes, " +
+                                                  std::to_string(scratch_bytes(request)) + " needed"});
   }
   return std::nullopt;
 }
@@ -32,7 +35,8 @@ void Rounds::launch(Launch in) {
         in.call, Status::kTooManyInFlight,
         std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
   }
-  if (auto error = validate(in.request)) return context_.fail(in.call, error->status, error->text);
+  if (!in.refused) in.refused = validate(in.request);
+  if (in.refused) return launch_refused(std::move(in));
   Round& round = rounds_.launch();
   round.call = in.call;
   round.request = std::move(in.request);
@@ -43,6 +47,30 @@ void Rounds::launch(Launch in) {
   syncs_.watch(round);
   // After admit, the round belongs to the next cohort (rule 21).
   if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);
+}
+
+// Rule 42: the others may wait for this use of the tag. Whatever the arguments are, this peer lends no memory.
+void Rounds::launch_refused(Launch in) {
+  const Refusal& refusal = *in.refused;
+  const std::string own_name = context_.name_of(context_.options.id);
+  const std::string told = wire::refused(own_name, refusal.operation, in.request.tag, refusal.why);
+  if (mutant(Mutant::kRefusalUntold)) return context_.fail(in.call, refusal.status, refusal.why);
+  if (mutant(Mutant::kRefusalTakesNoUse) && !admission_.admits()) {
+    const Cohort& cohort = *views_.newest();
+    const RoundKey key{cohort.id, context_.options.group, in.request.tag, cohort.uses.next(in.request.tag)};
+    context_.session.say(wire::StopRound{key, cohort.attempt_of(key), refusal.status, false, told});
+    return context_.fail(in.call, refusal.status, refusal.why);
+  }
+  Round& round = rounds_.launch();
+  round.call = in.call;
+  round.request.collective = in.request.collective;
+  round.request.tag = in.request.tag;
+  round.what.collective = in.request.collective;
+  round.what.retry = true;  // until the verdict
+  end_early(round, refusal.status, told);
+  if (!admission_.admits()) enter(round);
+  Outcome outcome = ends_.outcome_of(round, refusal.status, refusal.why);
+  context_.complete(in.call, std::move(outcome));
 }
 
 bool Rounds::stop(CallId call, const std::string& why) {
@@ -556,10 +584,14 @@ void Rounds::say_stop(const Round& round, bool done) {
 // The caller waits for nobody, and has its memory. The others' calls of this use of the tag end by the same stop, in
 // the cohort that they wait for: otherwise the next call with this tag would be taken for this one.
 void Rounds::end_queued(Round& round, Status status, std::string text) {
+  end_early(round, status, text);
+  context_.complete(round.call, ends_.outcome_of(round, status, std::move(text)));
+}
+
+void Rounds::end_early(Round& round, Status status, const std::string& text) {
   round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.completed_early = true;
-  context_.complete(round.call, ends_.outcome_of(round, status, std::move(text)));
 }
 
 // ---- the end ----

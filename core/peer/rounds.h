@@ -166,7 +166,8 @@ class Rounds final : public NeighbourOwner {
   void archive_of(Archive& a, Round& round);
   [[nodiscard]] bool can_run(const Round& round) const;
 
-  [[nodiscard]] static std::optional<Error> validate(const Request& request);
+  [[nodiscard]] static std::optional<Refusal> validate(const Request& request);
+  void launch_refused(Launch in);
   // The round that a segment belongs to, if it is of the attempt that runs.
   [[nodiscard]] Round* running(const wire::Segment& segment);
   // The round in which a neighbour shares a state; null: its attempt does not run here.
@@ -185,6 +186,8 @@ class Rounds final : public NeighbourOwner {
   void ask_to_stop(Round& round, Status status, std::string text);
   void say_stop(const Round& round, bool done);
   void end_queued(Round& round, Status status, std::string text);
+  // The caller does not wait for this round any more. The round ends for the others once it has a key.
+  static void end_early(Round& round, Status status, const std::string& text);
   void give_up(Round& round, const wire::Propose& change, bool cut);
   // A state that the coordinator asks about, or a round whose members claim a state. All null and empty: the round has
   // ended.

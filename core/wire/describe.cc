@@ -145,6 +145,11 @@ std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a
          std::string(b) + ": " + describe(of_b) + ": call it with the same arguments on all peers";
 }
 
+std::string refused(std::string_view member, std::string_view operation, Tag tag, std::string_view why) {
+  return std::string(member) + " refused its " + std::string(operation) + " with tag " + std::to_string(tag.value) +
+         ": " + std::string(why);
+}
+
 std::string not_launched(std::string_view member, Tag tag) {
   return std::string(member) + " did not launch tag " + std::to_string(tag.value) +
          " before the admission: launch the same calls on all peers before admit";

@@ -19,6 +19,9 @@ std::string describe_size(const Descriptor& state);
 std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a, std::string_view b,
                              const Descriptor& of_b);
 
+// The error text for the callers of a round whose arguments a member refused itself. `operation`: in its words.
+std::string refused(std::string_view member, std::string_view operation, Tag tag, std::string_view why);
+
 // The error text for the callers of a round that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);
 

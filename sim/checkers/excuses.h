@@ -50,6 +50,7 @@ constexpr ExcuseRule excuse_of(Fault fault) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip: return {.subject = Subject::kProcess, .program = true};
     case Fault::kDrift: return {.subject = Subject::kProcess};
     case Fault::kMute: return {.subject = Subject::kHost, .lasts = Lasts::kWhileOn};

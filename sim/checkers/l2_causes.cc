@@ -413,8 +413,15 @@ bool Causes::excuses_changed_world(const JudgedRound& round) const {
   return round.any_member(left) && (!who || names_some(*who, left));
 }
 
-// A root, or the receiver of a block, is lost; each group has its own root.
+// A member refused its own call; or a root, or the receiver of a block, is lost: each group has its own root.
 bool Causes::excuses_invalid_argument(const JudgedRound& round) const {
+  if (round.call.refused) return true;
+  if (const auto who = between(round.outcome.text, "", " refused its ")) {
+    return names_some(*who, [&](std::uint32_t process) {
+      const Call* const theirs = round.call_of(process);
+      return (theirs != nullptr && theirs->refused) || was_told_alone(round, process);
+    });
+  }
   return round.any_call([&](const Call& other) {
     const auto is_no_member = [&](PeerId peer) {
       const auto process = excuses_.process_of(peer);
@@ -458,7 +465,7 @@ Complaint Causes::aborted(const Call& call, const wire::View* founding, const Fi
   const peer::Outcome& outcome = *call.outcome;
   if (call.kind != CallKind::kCollective || outcome.status == Status::kOk) return {};
   const bool alone = outcome.round == RoundKey{};
-  if (alone && (outcome.status == Status::kTimedOut || outcome.status == Status::kAborted)) {
+  if (alone && (call.refused || outcome.status == Status::kTimedOut || outcome.status == Status::kAborted)) {
     told_alone_.push_back({call.process, call.request.tag, outcome.status});
   }
   JudgedRound round{call, outcome, alone ? nullptr : founding, leaving, {&call}, {}};

@@ -18,12 +18,7 @@ class Recovery {
  public:
   explicit Recovery(const Plan& plan) {
     const NetworkOptions& net = plan.network;
-    std::int64_t latency = net.latency_hi_ns;
-    for (const LinkOptions& link : net.links) latency = std::max(latency, link.latency_ns);
-    // The delay that busy drivers, split messages and late returns of memory add to a round trip.
-    const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.delays.timer.ns;
-    const Duration round_trip = nanoseconds(2 * (latency + net.jitter_ns) + drivers);
-    bound_ = round_trip * kRoundTrips + kRedial + time_of_step(plan) * kTimesOver;
+    bound_ = round_trip_of(plan) * kRoundTrips + kRedial + time_of_step(plan) * kTimesOver;
     judges_ = !plan.auto_admit && !net.flow.on && plan.coordinator_after.ns == 0 && bound_ < plan.heartbeat * kMost;
   }
 

@@ -38,6 +38,9 @@ inline Complaint check_mismatch(const Call& call, const FindCall& find) {
   if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
   for (const PeerId& id : *outcome.contributors) {
     const Call* theirs = find(id, outcome.round);
+    if (theirs != nullptr && theirs->refused) {
+      return text_of(outcome.round) + " is committed, although " + text_of(id) + " refused it";
+    }
     if (theirs == nullptr || same_arguments(call.request, theirs->request)) continue;
     return text_of(outcome.round) + " is committed, although " + text_of(call.peer) + " called " +
            text_of(call.request) + " and " + text_of(id) + " " + text_of(theirs->request);

@@ -31,6 +31,7 @@ Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
   const peer::Outcome& now = *call.outcome;
   if (now.round == RoundKey{}) return {};  // never became part of a round
   if (is_out(now.status)) return {};
+  if (call.refused) return {};  // it ends before the verdict; S10 judges that no contributor has refused
   if (now.status == Status::kOk && (now.contributors == nullptr || now.contributors->empty())) {
     return text_of(now.round) + " is committed for " + text_of(call.peer) + " without naming contributors";
   }

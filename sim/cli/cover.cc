@@ -70,6 +70,7 @@ std::vector<Entry> every_fault(const Plan& plan) {
     add(Fault::kKernels, a, 0, plan.heartbeat, 50);
     add(Fault::kTimeout, a, 0, plan.heartbeat / 50, 0);
     add(Fault::kMismatch, a, 0, {}, 0);
+    add(Fault::kRefuse, a, 0, {}, 0);
     add(Fault::kSkip, a, 0, {}, 0);
     if (!plan.state.shared) add(Fault::kSpoil, a, 0, plan.heartbeat, 0);
     if (!plan.state.watch) add(Fault::kDrift, a, 0, {}, 0);

@@ -141,7 +141,7 @@ constexpr Reason kImpossible[] = {
 
     // ---- coordinator-fault ----
     {kCoordinatorFault, "*",
-     "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute",
+     "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute refuse",
      "the coordinator's host can only be stalled or cut off (validate_entry)"},
 };
 

@@ -55,6 +55,7 @@ enum class Purpose : std::uint64_t {
   kLate,
   kReduce,
   kExchange,
+  kRefuse,
 };
 
 // One draw that decides several things, up to five.

@@ -50,7 +50,8 @@ void Historian::fault_begins(std::uint64_t entry, const Entry& fault) {
   moment.spark = Spark::kFault;
   moment.ins.push_back("fault: " + span.text);
   nemesis_ = span.moment = add(std::move(moment));
-  const bool misuse = fault.fault == Fault::kTimeout || fault.fault == Fault::kMismatch || fault.fault == Fault::kSkip;
+  const bool misuse = fault.fault == Fault::kTimeout || fault.fault == Fault::kMismatch ||
+                      fault.fault == Fault::kRefuse || fault.fault == Fault::kSkip;
   if (misuse) misused_[fault.a] = span.moment;
   fault_of_entry_[entry] = history_.faults.size();
   history_.faults.push_back(std::move(span));

@@ -189,6 +189,7 @@ class Audit::Reader {
     call.id = CallId{whole(json_, "call")};
     call.kind = kind_of(json_.at("kind"));
     if (call.kind == CallKind::kCollective) call.request = request_of(json_);
+    call.refused = json_.contains("refused");
     if (call.kind == CallKind::kAdmit) call.at_least = whole(json_, "at_least");
     if (!witness_.by_id.emplace(call.id.value, witness_.calls.size()).second) {
       throw Malformed{"a second call " + std::to_string(call.id.value)};

@@ -11,8 +11,9 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::string_view kFaultNames[kFaultCount] = {
-    "crash", "vanish",  "stall",    "cut",  "cut-both", "reset", "silence", "slow", "kernels",   "join", "leave",
-    "stop",  "timeout", "mismatch", "skip", "spoil",    "drift", "abandon", "mute", "strangers", "flip", "miscompute"};
+    "crash",   "vanish",  "stall", "cut",       "cut-both", "reset",      "silence", "slow",
+    "kernels", "join",    "leave", "stop",      "timeout",  "mismatch",   "skip",    "spoil",
+    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse"};
 
 std::string validate_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
@@ -61,6 +62,7 @@ bool may_lose_members(Fault fault) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kStrangers: return false;
@@ -102,6 +104,7 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kJoin:
     case Fault::kStop:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kAbandon: return text;

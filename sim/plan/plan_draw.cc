@@ -147,6 +147,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kJoin:
     case Fault::kStop:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kAbandon:
@@ -217,6 +218,24 @@ void mute_some(Plan& plan, Dice dice) {
   entry.length = {};
   entry.number = 0;
   plan.entries.push_back(entry);
+}
+
+// Programs refuse some of their own calls. Whoever waits for such a call has no time-out.
+void refuse_some(Plan& plan, Dice dice) {
+  constexpr std::uint32_t kPermille = 100;
+  if (plan.entries.empty() || !dice.permille(kPermille, Purpose::kRefuse, 0)) return;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
+    return dice.range(lo, hi, Purpose::kRefuse, 1, n);
+  };
+  if (range(0, 2, 0) == 0) plan.entries.clear();  // nothing else happens: a bound on time holds
+  const std::uint64_t many = range(1, 4, 1);
+  for (std::uint64_t n = 0; n < many; ++n) {
+    Entry entry;
+    entry.fault = Fault::kRefuse;
+    entry.launch = range(1, std::uint64_t{20} * plan.peers, 10 + 2 * n);
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers, 11 + 2 * n));
+    plan.entries.push_back(entry);
+  }
 }
 
 // One process dies, or the streams between two hosts are reset, once, and nothing else happens: for P3. `whom`: hosts
@@ -592,6 +611,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     draw_namesakes(plan, dice);
     leave_midway(plan, dice);
     answer_late(plan, dice);
+    refuse_some(plan, dice);
   }
   if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);

@@ -44,6 +44,7 @@ bool lasts(Fault fault) {
     case Fault::kAbandon:
     case Fault::kDrift:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kFlip:
     case Fault::kMiscompute:
     case Fault::kSkip: return false;

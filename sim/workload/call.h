@@ -16,6 +16,9 @@
 
 namespace lockstep::sim {
 
+// What programs give as their reason to refuse a call.
+inline constexpr const char* kWhyRefused = "out has another dtype";
+
 enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave, kPublish, kPrefetch };
 constexpr const char* name_of(CallKind kind) {
   constexpr const char* kNames[] = {"connect", "collective", "admit", "leave", "publish", "prefetch"};
@@ -43,6 +46,7 @@ struct Call {
   CallId id;
   Instant made;
   std::shared_ptr<const wire::View> view;  // the newest that the caller had installed then; may be null
+  bool refused = false;                    // by the application's side
   bool stopped = false;                    // the application asked for its end
   bool told_to_wait = false;               // it may rightly wait for others (joining, minimum world)
   std::uint32_t at_least = 1;              // admit: members that are wanted

@@ -61,6 +61,14 @@ SlowestLink slowest_link(const Plan& plan) {
 
 }  // namespace
 
+Duration round_trip_of(const Plan& plan) {
+  const NetworkOptions& net = plan.network;
+  std::int64_t latency = net.latency_hi_ns;
+  for (const LinkOptions& link : net.links) latency = std::max(latency, link.latency_ns);
+  const std::int64_t drivers = 10 * (2 * net.host_delay_ns + net.revoke_delay_ns) + 2 * plan.delays.timer.ns;
+  return nanoseconds(2 * (latency + net.jitter_ns) + drivers);
+}
+
 Duration time_of_step(const Plan& plan) {
   const SlowestLink link = slowest_link(plan);
   std::vector<Work> step = plan.program.work;

@@ -6,6 +6,9 @@
 
 namespace lockstep::sim {
 
+// A round trip on the slowest link, with the delay that busy drivers, split messages and late returns of memory add.
+Duration round_trip_of(const Plan& plan);
+
 // The time that the collectives of a step take one after the other on the slowest link.
 Duration time_of_step(const Plan& plan);
 

@@ -94,14 +94,19 @@ void App::launch(Request request, std::uint64_t here, const Contents& contents) 
   call.launch.cohort = uses_.cohort();
   call.launch.use = uses_.launch(request.tag);
   const bool watches = contents.watches || (plan_.state.watch && plan_.state.shared && !scripted_);
-  if (watches && request.collective != Collective::kSync) watch(call, request, drift_of_launch() + contents.drift);
+  const bool is_watched = watches && request.collective != Collective::kSync && !contents.refused;
+  if (is_watched) watch(call, request, drift_of_launch() + contents.drift);
   call.request = request;
   const float weight = request.weight.value_or(1);
   call.data.odd_weight = !(weight >= 0.25F && weight <= 1000);
   call.launch.segment_bytes = plan_.links.segment_bytes;
+  call.refused = contents.refused;
   const CallId id = call.id;
   host_.app_launched(call);
-  host_.app_command(process_, peer::Launch{id, std::move(request)});
+  std::optional<peer::Refusal> refused;
+  if (contents.refused)
+    refused = {Status::kInvalidArgument, std::string(wire::name_of(request.collective)), kWhyRefused};
+  host_.app_command(process_, peer::Launch{id, std::move(request), std::move(refused)});
 }
 
 // While a state drifts it changes from call to call, also between two that are in flight together.
@@ -426,7 +431,9 @@ void App::launch_op(std::uint64_t index) {
   if (wire::has_blocks(request.collective)) here = request.tensors.front().count;
   if (request.collective == Collective::kAllGather) request.tensors.front().count += on_host_ % 7;
   add_blocks(request);
-  launch(std::move(request), here, {});
+  Contents contents;
+  contents.refused = std::exchange(next_.refuse, false);
+  launch(std::move(request), here, contents);
 }
 
 void App::stepped(const Call& call) {
@@ -514,6 +521,7 @@ void App::abandon() { later(Do::kAbandon, 0, 1); }
 void App::misuse(const Entry& entry) {
   if (entry.fault == Fault::kTimeout) next_.timeout = entry.length;
   if (entry.fault == Fault::kMismatch) next_.mismatch = true;
+  if (entry.fault == Fault::kRefuse) next_.refuse = true;
   if (entry.fault == Fault::kSkip) next_.skip = true;
   if (entry.fault == Fault::kDrift) shared_.drift = dice_.range(1, 1'000'000, Purpose::kState, process_, launches_, 13);
 }

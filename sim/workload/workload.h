@@ -68,6 +68,7 @@ class App final : public Program {
     std::uint64_t changed = 0;             // bytes of the first tensor that are other ones
     bool watches = false;                  // its state beside the call, though the plan does not say so
     std::uint64_t drift = 0;               // as in SharedState
+    bool refused = false;                  // the application's side refuses the call
   };
 
   // Scripted: does nothing but connect by itself.
@@ -205,6 +206,7 @@ class App final : public Program {
   struct Misuse {
     Duration timeout;
     bool mismatch = false;
+    bool refuse = false;
     bool skip = false;
   };
   Misuse next_;

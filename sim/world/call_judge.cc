@@ -44,6 +44,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   const std::uint64_t cohorts = std::max(outcome.round.cohort, call.launch.cohort).value -
                                 call.launch.cohort.value;  // number of cohorts that the call passed through
   const wire::View* const founding = checkers_.membership.founding(outcome.round.cohort);
+  if (!chronicle_.over()) chronicle_.check("S10", checkers_.refusals.ended(call, founding, find));
   chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
   if (!chronicle_.over() && !healed) chronicle_.check("P3", check_recovery(call));

@@ -4,6 +4,7 @@
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/p3_recovery.h"
+#include "sim/checkers/s10_refused.h"
 #include "sim/checkers/s11_at_quiet.h"
 #include "sim/checkers/s1_one_outcome.h"
 #include "sim/checkers/s2_flips.h"
@@ -16,7 +17,12 @@ namespace lockstep::sim {
 struct Checkers {
   // `gang_size`: of every gang; 0: gangs may have several sizes. `now`: of the world.
   Checkers(const Plan& plan, std::uint32_t gang_size, const Instant& now)
-      : membership(gang_size), at_quiet(plan.heartbeat), causes(plan, now), admissions(plan), recovery(plan) {}
+      : membership(gang_size),
+        at_quiet(plan.heartbeat),
+        causes(plan, now),
+        admissions(plan),
+        recovery(plan),
+        refusals(plan) {}
 
   OneOutcome one_outcome;
   OneState one_state;
@@ -25,6 +31,7 @@ struct Checkers {
   Causes causes;
   Admissions admissions;
   Recovery recovery;
+  Refusals refusals;
   Flips flips;
 };
 

@@ -97,6 +97,7 @@ void Nemesis::begin(std::uint64_t index) {
   }
   chronicle_.mix(21, index, 0, 0);
   checkers_.admissions.began(entry, process != nullptr, process != nullptr && process->connected);
+  checkers_.refusals.began(entry);
   checkers_.recovery.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);
@@ -127,6 +128,7 @@ void Nemesis::begin(std::uint64_t index) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift: return begin_in_program(entry, process);
   }
@@ -190,6 +192,7 @@ bool Nemesis::begin_with_guest(std::uint64_t index) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kCut:
@@ -323,6 +326,7 @@ void Nemesis::begin_in_program(const Entry& entry, SimProcess* process) {
     case Fault::kStop: return stop_oldest_call(entry, *process);
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
       if (process->caller.app == nullptr || (plan_.auto_admit && entry.fault == Fault::kSkip)) return;
@@ -408,6 +412,7 @@ void Nemesis::end(std::uint64_t index) {
     case Fault::kStop:
     case Fault::kTimeout:
     case Fault::kMismatch:
+    case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift:
     case Fault::kAbandon: return;
