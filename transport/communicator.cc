@@ -74,6 +74,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   engine.listen = {std::move(*listen), engine.peer.first_port, engine.peer.last_port};
   engine.connector.congestion_control = std::move(options.congestion_control);
   engine.spin = to_chrono(options.spin);
+  if (options.shared_thread) engine.reactor = Reactor::shared();
   engine.log = std::move(options.log);
   engine.journal = std::move(options.journal);
   engine.flight_bytes = options.flight_bytes != 0       ? options.flight_bytes

@@ -47,6 +47,8 @@ struct CommunicatorOptions {
   // While a call is in flight, a waiting thread polls this long before it sleeps (transport/spin.h). 0: never polls.
   Duration spin = microseconds(50);
 
+  bool shared_thread = false;  // runs on the reactor that all of the process share
+
   Log log;      // may be empty
   Log journal;  // observations of this peer in JSON (transport/journal.h); may be empty
 

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <asio/post.hpp>
 #include <chrono>
-#include <exception>
 #include <future>
 #include <new>
 #include <system_error>
@@ -26,10 +24,15 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
 
   options.machine.link_key = random_link_key();
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
-  Result<io::Address> bound = server->streams_.listen({std::move(*hosts), where->port, where->port});
+  Result<io::Address> bound = Error{Status::kOutOfMemory, "the thread that runs the coordinator has failed"};
+  const ListenPlan plan{std::move(*hosts), where->port, where->port};
+  server->reactor_->ask([&] {
+    if (server->reactor_->over()) return;
+    bound = server->streams_.listen(plan);
+    server->loop_.turn();  // sets the first timer
+  });
   if (!bound) return bound.error();
   server->address_ = *bound;
-  server->thread_.start("lockstep-coord", [raw = server.get()](asio::io_context& io) { raw->run(io); });
   return server;
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory, "no memory for a coordinator"};
@@ -42,69 +45,54 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
 CoordinatorServer::CoordinatorServer(Options options)
     : options_(std::move(options)),
       event_log_(options_.log),
+      reactor_(options_.reactor != nullptr ? options_.reactor
+                                           : std::make_shared<Reactor>("lockstep-coord", std::chrono::nanoseconds(0))),
       born_(now()),
       machine_(options_.machine, born_),
-      streams_(thread_.io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
-      loop_(thread_.io(), machine_, streams_, *this) {
+      streams_(reactor_->io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
+      loop_(reactor_->io(), machine_, streams_, *this) {
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.machine, born_, options_.flight_bytes));
+  reactor_->attach(*this);
 }
 
-void CoordinatorServer::run(asio::io_context& io) {
-  try {
-    asio::post(io, [this] { loop_.turn(); });  // sets the first timer
-    io.run();
-  } catch (const std::exception& error) {  // only a lack of memory ends here
-    if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", error.what()));
-    write_flight_of_failure(std::string("the coordinator failed: ") + error.what());
-    loop_.stop();
-    streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
-  }
-  over_ = true;
+// Only a lack of memory ends here.
+void CoordinatorServer::on_failure(const Error& why) {
+  if (options_.log) options_.log(fmt::format("the coordinator failed ({}): the run is lost", why.text));
+  write_flight_of_failure("the coordinator failed: " + why.text);
+  loop_.stop();
+  streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
 }
 
 void CoordinatorServer::stop() {
-  if (!thread_.running()) {
-    over_ = true;
-    return;
-  }
-  asio::post(thread_.io(), [this] {
+  if (std::exchange(stopped_, true)) return;
+  const auto ended = std::make_shared<std::promise<void>>();
+  reactor_->post(Reactor::Wake::kOwner, [this, ended] {
     loop_.stop();
-    streams_.shut_down(StreamSet::ClosingStreams::kWait, [this] { thread_.io().stop(); });
+    streams_.shut_down(StreamSet::ClosingStreams::kWait, [ended] { ended->set_value(); });
   });
-  thread_.join();
-  event_log_.close();
-}
-
-// Runs `question` on the machine's thread and waits for it.
-void CoordinatorServer::ask(std::function<void()> question) {
-  const auto asked = std::make_shared<std::packaged_task<void()>>(std::move(question));
-  auto answered = asked->get_future();
-  asio::post(thread_.io(), [asked] { (*asked)(); });
-  while (answered.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (over_) {  // no thread runs the machine any more
-      (*asked)();
-      break;
-    }
+  auto all_closed = ended->get_future();
+  while (all_closed.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready && !reactor_->over()) {
   }
-  answered.get();
+  reactor_->detach(*this);
+  event_log_.close();
 }
 
 wire::StatusReply CoordinatorServer::snapshot() {
   wire::StatusReply reply;
-  ask([&] { reply = machine_.snapshot(now()); });
+  reactor_->ask([&] { reply = machine_.snapshot(now()); });
   return reply;
 }
 
 coordinator::Coordinator::Footprint CoordinatorServer::footprint() {
   Machine::Footprint footprint;
-  ask([&] { footprint = machine_.footprint(); });
+  reactor_->ask([&] { footprint = machine_.footprint(); });
   return footprint;
 }
 
 Result<std::string> CoordinatorServer::write_flight(const std::string& path, const std::string& reason) {
   if (!recorder_) return Error{Status::kInvalidArgument, "this coordinator was started without a flight recorder"};
   flight::Recording recording;
-  ask([&] { recording = recorder_->recording(); });
+  reactor_->ask([&] { recording = recorder_->recording(); });
   return transport::write_flight(path, std::move(recording), reason);
 }
 

@@ -1,8 +1,6 @@
-// A coordinator on its own thread, for the command line and for programs that embed one.
+// A coordinator on the thread of its reactor, for the command line and for programs that embed one.
 #pragma once
 
-#include <asio/io_context.hpp>
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -21,16 +19,17 @@
 #include "transport/log.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
-#include "transport/reactor_thread.h"
+#include "transport/reactor.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
 
-class CoordinatorServer {
+class CoordinatorServer final : private Reactor::User {
  public:
   struct Options {
     std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
     coordinator::Options machine;
+    std::shared_ptr<Reactor> reactor;                 // null: one of its own
     std::string congestion_control;                   // as in Connector::Options
     Log log;                                          // one line per event; may be empty
     std::function<void(const trace::Event&)> events;  // replaces `log` for the machine's events; called in the same way
@@ -38,14 +37,14 @@ class CoordinatorServer {
     std::string flight_file;                          // file written when the coordinator fails; empty: none
   };
 
-  // Listens, then starts the thread. May block while a host name is looked up. An error names the address and what to
+  // Listens and begins. May block while a host name is looked up. An error names the address and what to
   // do.
   static Result<std::unique_ptr<CoordinatorServer>> start(Options options);
-  ~CoordinatorServer() { stop(); }
+  ~CoordinatorServer() override { stop(); }
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
-  // Closes all streams (the run is lost for its peers) and joins the thread. A second call does nothing. Call it from
+  // Closes all streams (the run is lost for its peers) and leaves the reactor. A second call does nothing. Call it from
   // one thread only.
   void stop();
 
@@ -67,16 +66,15 @@ class CoordinatorServer {
   using Loop = MachineLoop<Machine, coordinator::Input, coordinator::Effects, coordinator::Timer, CoordinatorServer>;
 
   explicit CoordinatorServer(Options options);
-  void run(asio::io_context& io);
-  void ask(std::function<void()> question);
+  void on_failure(const Error& why) override;
   void write_flight_of_failure(const std::string& reason);
 
   const Options options_;
   EventLog event_log_;
   io::Address address_;
-  std::atomic<bool> over_{false};  // the thread no longer uses the machine
+  bool stopped_ = false;  // used by stop()
   Memory memory_;
-  ReactorThread thread_;
+  const std::shared_ptr<Reactor> reactor_;
   const Instant born_;
   Machine machine_;
   std::optional<flight::Recorder<Machine>> recorder_;

@@ -10,14 +10,9 @@
 #include "core/kernels/run_job.h"
 #include "transport/clock.h"
 #include "transport/journal.h"
-#include "transport/spin.h"
 
 namespace lockstep::transport {
 namespace {
-
-// The longest time that a caller runs the engine before it sleeps: the duration of a collective of a few megabytes. The
-// thread wakes up periodically while a caller owns the loop, which must not last for hours.
-constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
 // The longest wait of close() for the calls that it has ended. Those calls wait for no other peer, so only an
 // overloaded machine or a bug takes longer.
@@ -41,35 +36,37 @@ Engine::Engine(Options options)
     : options_(std::move(options)),
       events_(options_.log),
       born_(now()),
+      reactor_(options_.reactor != nullptr ? options_.reactor : std::make_shared<Reactor>("lockstep", options_.spin)),
       peer_(options_.peer, born_),
-      streams_(thread_.io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); }),
-      resolver_(thread_.io()),
-      loop_(thread_.io(), peer_, streams_, *this),
+      streams_(reactor_->io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); }),
+      resolver_(reactor_->io()),
+      loop_(reactor_->io(), peer_, streams_, *this),
       pool_([this] {
-        ownership_.post(LoopOwnership::Wake::kOwner, [this] {
+        reactor_->post(Reactor::Wake::kOwner, [this] {
           take_answers();
           loop_.turn();
         });
       }) {
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.peer, born_, options_.flight_bytes));
   if (options_.journal) options_.journal(journal::opened(options_.peer));
-  thread_.start("lockstep", [this](asio::io_context& io) { run(io); });
+  reactor_->attach(*this);
 }
 
 void Engine::close() {
-  if (!thread_.running()) return;
+  if (std::exchange(closed_, true)) return;
   give_up();
-  ownership_.post(LoopOwnership::Wake::kOwner, [this] {
+  const auto ended = std::make_shared<std::promise<bool>>();
+  reactor_->post(Reactor::Wake::kOwner, [this, ended] {
     loop_.stop();
+    resolver_.stop();
     // After an orderly leave, the last bytes must reach the other peers. Otherwise the other peers treat this peer as
     // lost, and there is no reason to wait for a coordinator that does not respond.
     streams_.shut_down(ending_.has_left ? StreamSet::ClosingStreams::kWait : StreamSet::ClosingStreams::kCutShort,
-                       [this] {
-                         ownership_.close();
-                         thread_.io().stop();
-                       });
+                       [ended] { ended->set_value(true); });
   });
-  thread_.join();
+  answer_of(ended->get_future());
+  pool_.join();  // so that none of its answers is posted later
+  reactor_->detach(*this);
   fail_everything({Status::kNotConnected, kDestroyed});
   events_.close();
   if (options_.journal) options_.journal(journal::closed(self()));
@@ -78,7 +75,7 @@ void Engine::close() {
 // Ends calls in flight as if the run were lost: core returns and restores their memory.
 void Engine::give_up() {
   const auto ended = std::make_shared<std::promise<bool>>();
-  ownership_.post(LoopOwnership::Wake::kOwner, [this, ended] {
+  reactor_->post(Reactor::Wake::kOwner, [this, ended] {
     take_commands();
     if (calls_.empty()) return ended->set_value(true);
     ending_.all_ended = ended;
@@ -88,58 +85,17 @@ void Engine::give_up() {
   answer_of(ended->get_future(), Clock::now() + kEndsWithin);
 }
 
-void Engine::run(asio::io_context& io) {
-  do {
-    guarded([&] {
-      Spin spin(options_.spin);
-      while ((calls_.empty() ? io.run_one() : spin.run_one(io)) > 0) {
-        if (std::exchange(call_ended_, false) && calls_.empty() && ownership_.yield()) return;
-      }
-    });
-  } while (ownership_.reclaim());
-}
-
-// Gives up the loop at the end of the scope, even after an exception. Then the thread handles other callers' calls.
-class Engine::Releasing {
- public:
-  explicit Releasing(Engine& engine) : engine_(engine) {}
-  Releasing(const Releasing&) = delete;
-  Releasing& operator=(const Releasing&) = delete;
-  ~Releasing() { engine_.ownership_.release(!engine_.calls_.empty()); }
-
- private:
-  Engine& engine_;
-};
-
 Waited Engine::wait(Call& call, Interrupted interrupted) {
-  if (!call.over() && ownership_.acquire()) {
-    const Releasing releasing(*this);
-    guarded([&] {
-      const auto enough = Clock::now() + kCallerTurnsFor;
-      Spin spin(options_.spin);
-      while (!call.over() && spin.run_one(thread_.io(), enough) > 0) {
-      }
-    });
-  }
+  reactor_->run_until(options_.spin, [&call] { return call.over(); });
   return call.wait(std::nullopt, interrupted);
 }
 
-// A turn fails only for lack of memory. Then the run is lost for this peer, and its callers must learn of it.
-template <typename Turn>
-void Engine::guarded(Turn turn) {
-  Error why{Status::kInternal, "the engine failed"};
-  try {
-    return turn();
-  } catch (const std::bad_alloc&) {
-    why = {Status::kOutOfMemory, "the communicator ran out of memory and has left the run"};
-  } catch (const std::exception& error) {
-    why.text += std::string(": ") + error.what();
-  }
+// The run is lost for this peer, and its callers must learn of it.
+void Engine::on_failure(const Error& why) {
   write_flight_of_failure(why.text);
   loop_.stop();
   streams_.shut_down(StreamSet::ClosingStreams::kCutShort, [] {});
   fail_everything(why);
-  ownership_.close();
 }
 
 // ---- commands ----
@@ -149,18 +105,17 @@ std::shared_ptr<Call> Engine::new_call() {
 }
 
 void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Then then) {
-  enqueue({std::move(input), std::move(call)},
-          then == Then::kWait ? LoopOwnership::Wake::kNone : LoopOwnership::Wake::kOwner);
+  enqueue({std::move(input), std::move(call)}, then == Then::kWait ? Reactor::Wake::kNone : Reactor::Wake::kOwner);
 }
 
 void Engine::stop(CallId call, std::string why) {
-  enqueue({peer::Stop{call, std::move(why)}, nullptr}, LoopOwnership::Wake::kOwner);
+  enqueue({peer::Stop{call, std::move(why)}, nullptr}, Reactor::Wake::kOwner);
 }
 
-void Engine::enqueue(Command command, LoopOwnership::Wake wake) {
+void Engine::enqueue(Command command, Reactor::Wake wake) {
   switch (commands_.add(command)) {
     case CommandQueue::Added::kFirst:  // posts for the whole batch
-      return ownership_.post(wake, [this] { take_commands(); });
+      return reactor_->post(wake, [this] { take_commands(); });
     case CommandQueue::Added::kMore: return;
     case CommandQueue::Added::kRefused:
       if (command.call) end_call(*command.call, failure(commands_.why_ended()), memory_);
@@ -173,6 +128,7 @@ void Engine::take_commands() {
     if (command.call) {
       if (options_.journal) options_.journal(journal::called(self(), command.input));
       calls_.emplace(command.call->id().value, std::move(command.call));
+      reactor_->calls_began(1);
     } else if (const auto* stop = std::get_if<peer::Stop>(&command.input)) {
       if (!calls_.contains(stop->call.value)) continue;  // the call is over already
     }
@@ -193,6 +149,7 @@ void Engine::fail_everything(const Error& why) {
   for (const Command& command : never_taken) {
     if (command.call) end_call(*command.call, outcome, memory_);
   }
+  if (!calls_.empty()) reactor_->calls_ended(calls_.size());
   for (const auto& [id, call] : std::exchange(calls_, {})) {
     peer::Outcome ended = outcome;
     ended.state_defined = !call->loans.writes_state;
@@ -207,14 +164,14 @@ void Engine::fail_everything(const Error& why) {
 template <typename Answer>
 std::optional<Answer> Engine::answer_of(std::future<Answer> future, Clock::time_point limit) {
   while (future.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-    if (commands_.has_ended() || Clock::now() >= limit) return std::nullopt;
+    if (commands_.has_ended() || reactor_->over() || Clock::now() >= limit) return std::nullopt;
   }
   return future.get();
 }
 
 void Engine::settle() {
   const auto answer = std::make_shared<std::promise<bool>>();
-  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
+  reactor_->post(Reactor::Wake::kOwner, [this, answer] {
     take_commands();  // another submitter may not have posted its command yet
     answer_once_told(loop_.pushed(), answer);
   });
@@ -223,15 +180,13 @@ void Engine::settle() {
 
 // Takes as many turns as needed, because other callers' commands are processed, too.
 void Engine::answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer) {
-  if (loop_.told() >= inputs) return answer->set_value(true);
-  ownership_.post(LoopOwnership::Wake::kOwner, [this, inputs, answer] { answer_once_told(inputs, answer); });
+  if (loop_.told() >= inputs || loop_.stopped()) return answer->set_value(true);
+  reactor_->post(Reactor::Wake::kOwner, [this, inputs, answer] { answer_once_told(inputs, answer); });
 }
 
 Engine::Footprint Engine::footprint() {
   const auto answer = std::make_shared<std::promise<Footprint>>();
-  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
-    answer->set_value({peer_.footprint(), streams_.size()});
-  });
+  reactor_->post(Reactor::Wake::kOwner, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });
   return answer_of(answer->get_future()).value_or(Footprint{});
 }
 
@@ -241,7 +196,7 @@ Result<std::string> Engine::write_flight(const std::string& path, const std::str
                  "this communicator was created without a flight recorder; set flight_kib or flight_folder"};
   const auto answer = std::make_shared<std::promise<flight::Recording>>();
   auto future = answer->get_future();
-  ownership_.post(LoopOwnership::Wake::kOwner, [this, answer] {
+  reactor_->post(Reactor::Wake::kOwner, [this, answer] {
     try {
       answer->set_value(recorder_->recording());
     } catch (const std::bad_alloc&) {  // a failure of this caller only: the run continues
@@ -291,7 +246,7 @@ void Engine::carry_out(peer::Complete& effect) {
   LOCKSTEP_ASSERT(found != calls_.end());
   const auto call = std::move(found->second);
   calls_.erase(found);
-  call_ended_ = true;
+  reactor_->calls_ended(1);
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(*call, std::move(effect.outcome), memory_);
   if (ending_.all_ended && calls_.empty()) std::exchange(ending_.all_ended, nullptr)->set_value(true);

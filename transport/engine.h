@@ -1,5 +1,5 @@
-// Runs one peer::Peer with its streams, timer and jobs. The engine's thread runs the loop, or a caller that waits
-// (loop_ownership.h). Other threads submit commands and wait for calls; they never access the machine.
+// Runs one peer::Peer with its streams, timer and jobs, on the thread of its reactor or on a caller that waits. Other
+// threads submit commands and wait for calls; they never access the machine.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -29,17 +29,16 @@
 #include "transport/flight.h"
 #include "transport/job_pool.h"
 #include "transport/log.h"
-#include "transport/loop_ownership.h"
 #include "transport/machine_loop.h"
 #include "transport/memory.h"
-#include "transport/reactor_thread.h"
+#include "transport/reactor.h"
 #include "transport/resolver.h"
 #include "transport/run_view.h"
 #include "transport/stream_set.h"
 
 namespace lockstep::transport {
 
-class Engine final : public Driver {
+class Engine final : public Driver, private Reactor::User {
  public:
   struct Options {
     peer::Options peer;
@@ -49,6 +48,7 @@ class Engine final : public Driver {
     Log journal;
     std::size_t flight_bytes = kFlightBytes;  // size of the flight recorder; 0: no recorder
     std::chrono::nanoseconds spin{0};         // the `longest` of Spin
+    std::shared_ptr<Reactor> reactor;         // null: one of its own
     std::string flight_folder;                // folder for the recording when the run ends unexpectedly; empty: none
   };
 
@@ -59,7 +59,7 @@ class Engine final : public Driver {
   Engine& operator=(const Engine&) = delete;
 
   // Gives up the run: the calls in flight end, and their memory is returned and restored. Then resets all streams and
-  // joins the thread. After an orderly leave, streams that are closing get the time to finish. Submissions from other
+  // leaves the reactor. After an orderly leave, streams that are closing get the time to finish. Submissions from other
   // threads end at once. A second call does nothing. Call it from one thread only.
   void close() override;
 
@@ -103,15 +103,11 @@ class Engine final : public Driver {
  private:
   using Loop = MachineLoop<peer::Peer, peer::Input, peer::Effects, peer::Timer, Engine>;
 
-  class Releasing;
-
-  void run(asio::io_context& io);
+  void on_failure(const Error& why) override;
   void give_up();
-  template <typename Turn>
-  void guarded(Turn turn);
   template <typename Answer>
   std::optional<Answer> answer_of(std::future<Answer> future, Clock::time_point limit = Clock::time_point::max());
-  void enqueue(Command command, LoopOwnership::Wake wake);
+  void enqueue(Command command, Reactor::Wake wake);
   void take_commands();
   void answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::promise<bool>>& answer);
   void take_answers();
@@ -128,12 +124,12 @@ class Engine final : public Driver {
   ScratchPool scratch_;
   CommandQueue commands_;
 
+  const std::shared_ptr<Reactor> reactor_;
+  bool closed_ = false;  // used by close()
+
   // Used by the owner of the loop.
-  ReactorThread thread_;
-  LoopOwnership ownership_{thread_.io()};
   std::vector<Command> taken_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_;
-  bool call_ended_ = false;  // since the thread last considered giving up the loop
   struct Ending {
     std::shared_ptr<std::promise<bool>> all_ended;  // set while close() waits for the last call to end
     bool has_left = false;                          // in an orderly way

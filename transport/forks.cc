@@ -70,19 +70,19 @@ void mark(int descriptor, bool is_owned) {
 }
 
 // These members of asio are private. An explicit instantiation may name private members (C++20, [temp.spec.general]).
-using Reactor = asio::detail::epoll_reactor;
+using EpollReactor = asio::detail::epoll_reactor;
 template <auto kEpoll, auto kTimer, auto kInterrupter>
 struct Inside {
-  friend std::array<int, 3> descriptors_of(Reactor& reactor) {
+  friend std::array<int, 3> descriptors_of(EpollReactor& reactor) {
     return {reactor.*kEpoll, reactor.*kTimer, (reactor.*kInterrupter).read_descriptor()};
   }
 };
-std::array<int, 3> descriptors_of(Reactor& reactor);
-template struct Inside<&Reactor::epoll_fd_, &Reactor::timer_fd_, &Reactor::interrupter_>;
+std::array<int, 3> descriptors_of(EpollReactor& reactor);
+template struct Inside<&EpollReactor::epoll_fd_, &EpollReactor::timer_fd_, &EpollReactor::interrupter_>;
 
 void mark(asio::io_context& io, bool are_owned) {
   const ForkLock lock;
-  for (const int descriptor : descriptors_of(asio::use_service<Reactor>(io))) mark(descriptor, are_owned);
+  for (const int descriptor : descriptors_of(asio::use_service<EpollReactor>(io))) mark(descriptor, are_owned);
 }
 
 }  // namespace

@@ -67,6 +67,7 @@ class MachineLoop {
     stopped_ = true;
     timer_.cancel();
   }
+  [[nodiscard]] bool stopped() const { return stopped_; }
 
  private:
   // A step takes a few microseconds; with a kernel job, a few hundred at most.

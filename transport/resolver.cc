@@ -35,17 +35,20 @@ Addresses collect(const std::string& host, const std::error_code& error, const t
 
 void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)> done) {
   const auto answer = [&](Addresses addresses) {
-    asio::post(io_, [done, addresses = std::move(addresses)]() mutable { done(std::move(addresses)); });
+    asio::post(io_, [done, addresses = std::move(addresses), alive = std::weak_ptr(alive_)]() mutable {
+      if (!alive.expired()) done(std::move(addresses));
+    });
   };
   const Result<HostPort> parsed = parse_destination(host_port);
   if (!parsed) return answer(parsed.error());
   const io::Address literal = parse_literal(parsed->host, parsed->port);
   if (literal.family != io::Address::Family::kNone) return answer(std::vector{literal});
-  resolver_.async_resolve(
-      parsed->host, std::to_string(parsed->port), tcp::resolver::numeric_service,
-      [host = parsed->host, done](const std::error_code& error, const tcp::resolver::results_type& results) {
-        if (error != asio::error::operation_aborted) done(collect(host, error, results));
-      });
+  resolver_.async_resolve(parsed->host, std::to_string(parsed->port), tcp::resolver::numeric_service,
+                          [host = parsed->host, done, alive = std::weak_ptr(alive_)](
+                              const std::error_code& error, const tcp::resolver::results_type& results) {
+                            if (error != asio::error::operation_aborted && !alive.expired())
+                              done(collect(host, error, results));
+                          });
 }
 
 Addresses resolve_host(const std::string& host, std::uint16_t port) {

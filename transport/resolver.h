@@ -4,6 +4,7 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,10 +22,16 @@ class Resolver {
  public:
   explicit Resolver(asio::io_context& io) : io_(io), resolver_(io) {}
   void resolve(std::string_view host_port, std::function<void(Addresses)> done);
+  // No answer comes any more. Called by the owner of the loop; the io_context may live longer than this object.
+  void stop() {
+    alive_.reset();
+    resolver_.cancel();
+  }
 
  private:
   asio::io_context& io_;
   asio::ip::tcp::resolver resolver_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 // The same, blocking; an empty host gives no address.

@@ -52,6 +52,7 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
   }
   result.log = c::log_to(in->log, in->log_user);
   if (in->flight_file != nullptr) result.flight_file = in->flight_file;
+  if (in->shared_thread != 0) result.reactor = transport::Reactor::shared();
   return result;
 }
 

@@ -88,6 +88,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   result.congestion_control = text_or_empty(in.congestion_control);
   if (const auto error = spin_option(in.spin_us, result.spin)) return *error;
   peer.state_bytes_per_second = in.state_bytes_per_second;
+  result.shared_thread = in.shared_thread != 0;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
   if (const auto error = flight_options(in, result)) return *error;

@@ -44,6 +44,7 @@ def test_every_option_is_taken(coordinator: lockstep.Coordinator, tmp_path: Path
         "flight_kib": 512,
         "spin": 1e-4,
         "state_bytes_per_second": 1 << 20,
+        "shared_thread": True,
     }
     assert set(options) == set(lockstep.Options.__annotations__)
     with lockstep.connect(coordinator.address, timeout=IN_TIME, **options) as run:

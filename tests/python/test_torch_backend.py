@@ -53,6 +53,10 @@ def test_a_dead_process_stops_nobody(program: str, meeting: str) -> None:
     check(survivors, "survived")
 
 
+def test_groups_share_a_thread(meeting: str) -> None:
+    check(run("groups", 2, meeting), "over")
+
+
 def test_a_timeout_ends_one_collective(meeting: str) -> None:
     check(run("times_out", 3, meeting), "over")
 

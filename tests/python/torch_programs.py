@@ -414,6 +414,28 @@ def times_out() -> None:
     dist.destroy_process_group()
 
 
+def groups() -> None:
+    """Many groups need no further thread, and few descriptors each."""
+    _, size = start("lockstep")
+
+    def resources() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    dist.barrier()
+    descriptors, threads = resources()
+    made = [dist.new_group(list(range(size))) for _ in range(20)]
+    for group in made:
+        x = torch.ones(3)
+        dist.all_reduce(x, group=group)
+        assert x.tolist() == [size] * 3
+    more, now = resources()
+    assert now == threads, (now, threads)
+    assert more - descriptors <= 7 * len(made), (more - descriptors, len(made))
+    dist.barrier()
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
 def timeout_of(seconds: float) -> Any:
     opts = dist.BarrierOptions()
     opts.timeout = datetime.timedelta(seconds=seconds)
@@ -461,6 +483,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "strict": lambda: loses_one(False),
     "elastic": lambda: loses_one(True),
     "partner": loses_partner,
+    "groups": groups,
     "times_out": times_out,
     "buffers": buffers,
 }

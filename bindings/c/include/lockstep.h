@@ -243,8 +243,8 @@ typedef struct lockstep_work lockstep_work;
 
 /* Takes one line of log, without an end of line, valid during the call. The library calls the function for one line at
  * a time, on its own thread or on a thread that waits in a blocking call of the same handle. The function must be
- * quick, must not call functions of this header with that handle, and must not take a lock that the program holds
- * around such a call. */
+ * quick, must not call functions of this header with that handle, or with one that shares its thread, and must not take
+ * a lock that the program holds around such a call. */
 typedef void (*lockstep_log_fn)(void* user, const char* line);
 
 /* For lockstep_comm_options.spin_us: never. */
@@ -306,12 +306,17 @@ typedef struct lockstep_comm_options {
   /* Rate limit of shared states that this peer sends, to all peers together, in pieces of up to 1 MiB; the first piece
    * goes at once. Default: no limit */
   uint64_t state_bytes_per_second;
+
+  /* Not 0: runs on one thread of this process, together with every other communicator and coordinator that has this
+   * option. That saves a thread and three descriptors each; large collectives of several communicators take turns.
+   * spin_us then applies to waiting calls only. Default: 0, a thread of its own */
+  int shared_thread;
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, 0, 0                                                                                      \
+        NULL, NULL, NULL, 0, 0, 0, 0                                                                                   \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all
@@ -1004,10 +1009,11 @@ typedef struct lockstep_coordinator_options {
   lockstep_log_fn log;     /* Default: none; nothing is printed */
   void* log_user;          /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
   const char* flight_file; /* file for the flight recorder if the coordinator fails. Default: none */
+  int shared_thread;       /* as in lockstep_comm_options. Default: 0, a thread of its own */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
-  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL }
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0 }
 
 /* Starts a coordinator, which listens when this function returns. `options` NULL: all defaults. *coordinator: the
  * caller stops it; NULL on failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or listening on the address

@@ -115,6 +115,8 @@ class Options(TypedDict, total=False):
     """Time to poll before sleeping while a call is in flight; 0: sleep at once. Default: 50e-6."""
     state_bytes_per_second: int
     """Limit in bytes per second for sending shared states. Default: none."""
+    shared_thread: bool
+    """Runs on one thread of this process together with all others that have this option. Default: False."""
 
 
 T = TypeVar("T")

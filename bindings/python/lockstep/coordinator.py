@@ -29,6 +29,7 @@ class Coordinator:
     greeting: seconds within which a new connection must send its first message.
     logger: receives a record of level INFO for each event; None for the logger "lockstep".
     flight_file: file for the flight recording if the coordinator fails.
+    shared_thread: runs on one thread of this process, together with all communicators that have this option.
     Raises InvalidArgument, Unreachable (the address cannot be listened on).
 
     Example:
@@ -45,6 +46,7 @@ class Coordinator:
         greeting: float | None = None,
         logger: logging.Logger | None = None,
         flight_file: str | os.PathLike[str] | None = None,
+        shared_thread: bool = False,
     ) -> None:
         sink = log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger)
         self._native = _lockstep.Coordinator(
@@ -54,6 +56,7 @@ class Coordinator:
                 "silence": silence,
                 "greeting": greeting,
                 "flight_file": None if flight_file is None else path_of(flight_file, "flight_file"),
+                "shared_thread": shared_thread,
                 "log": sink.number,
             }
         )

@@ -25,6 +25,7 @@ class Coordinator {
     options.silence_ms = from.duration("silence", 1e-3);
     options.greeting_ms = from.duration("greeting", 1e-3);
     options.flight_file = or_null(flight_file);
+    options.shared_thread = from.flag("shared_thread");
     log_ = lines_to(from.get("log"));
     if (log_) {
       options.log = &Lines::take;

@@ -46,13 +46,13 @@ class Place:
         self.coordinator: Coordinator | None = None
         if address is None:
             if rank == 0:
-                self.coordinator = Coordinator(":0")
+                self.coordinator = Coordinator(":0", shared_thread=True)
                 address = f"{own_host(host_of_store(store))}:{self.coordinator.address.rpartition(':')[2]}"
                 store.set("lockstep/coordinator", address)
             else:
                 self._await(store, "lockstep/coordinator", "rank 0 to start the coordinator")
                 address = store.get("lockstep/coordinator").decode()
-        self.run = Communicator(name=f"rank {rank}")
+        self.run = Communicator(name=f"rank {rank}", shared_thread=True)
         try:
             self._take_rank(store, rank, size, address)
         except BaseException:
