@@ -49,7 +49,9 @@ CoordinatorServer::CoordinatorServer(Options options)
                                            : std::make_shared<Reactor>("lockstep-coord", std::chrono::nanoseconds(0))),
       born_(now()),
       machine_(options_.machine, born_),
-      streams_(reactor_->io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); }),
+      streams_(
+          reactor_->io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); },
+          &reactor_->local_streams()),
       loop_(reactor_->io(), machine_, streams_, *this) {
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.machine, born_, options_.flight_bytes));
   reactor_->attach(*this);

@@ -38,7 +38,9 @@ Engine::Engine(Options options)
       born_(now()),
       reactor_(options_.reactor != nullptr ? options_.reactor : std::make_shared<Reactor>("lockstep", options_.spin)),
       peer_(options_.peer, born_),
-      streams_(reactor_->io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); }),
+      streams_(
+          reactor_->io(), memory_, options_.connector, options_.log, [this] { loop_.turn(); },
+          &reactor_->local_streams()),
       resolver_(reactor_->io()),
       loop_(reactor_->io(), peer_, streams_, *this),
       pool_([this] {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "transport/local_streams.h"
 #include "transport/loop_ownership.h"
 #include "transport/reactor_thread.h"
 
@@ -43,6 +44,8 @@ class Reactor {
   static std::shared_ptr<Reactor> shared();
 
   asio::io_context& io() { return thread_.io(); }
+  // Used by the owner of the loop.
+  LocalStreams& local_streams() { return local_streams_; }
 
   // ---- any thread ----
 
@@ -85,6 +88,7 @@ class Reactor {
   const std::chrono::nanoseconds spin_;
   ReactorThread thread_;
   LoopOwnership ownership_{thread_.io()};
+  LocalStreams local_streams_;
   std::atomic<std::size_t> calls_{0};
   std::atomic<bool> call_ended_{false};  // since the thread last considered giving up the loop
   std::atomic<bool> over_{false};

@@ -38,13 +38,16 @@ struct StreamSet::Stream {
     HandlerMemory memory;
   };
 
-  Stream(StreamId name, Socket opened) : id(name), socket(std::move(opened)) {}
+  Stream(StreamId name, StreamSet& its, Socket opened) : id(name), home(its), socket(std::move(opened)) {}
   Half& half(io::Direction direction) { return direction == io::Direction::kRead ? read : write; }
 
   StreamId id;
+  StreamSet& home;
   Socket socket;
-  bool open = false;   // false: dialling
-  bool ended = false;  // removed from streams_
+  StreamPtr other;              // the other end, if it is in this process: then there is no socket
+  bool ended_in_order = false;  // with `other`: all that was written has arrived there
+  bool open = false;            // false: dialling
+  bool ended = false;           // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
   std::string doom_text;
@@ -56,12 +59,17 @@ struct StreamSet::Stream {
 };
 
 StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
-                     std::function<void()> on_ready)
-    : io_(io), memory_(memory), on_ready_(std::move(on_ready)), connector_(io, std::move(options), std::move(log)) {}
+                     std::function<void()> on_ready, LocalStreams* local)
+    : io_(io),
+      memory_(memory),
+      on_ready_(std::move(on_ready)),
+      local_(local),
+      connector_(io, std::move(options), std::move(log)) {}
 
 StreamSet::~StreamSet() {
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
+    stream->other.reset();
     abort_socket(stream->socket);
   }
 }
@@ -70,6 +78,9 @@ StreamSet::~StreamSet() {
 
 void StreamSet::carry_out(const io::Dial& effect) {
   const StreamPtr stream = add(effect.stream, Socket(io_));
+  if (StreamSet* const to = local_ == nullptr ? nullptr : local_->find(effect.to)) {
+    return dial_local(stream, *to, effect.to);
+  }
   connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, Duration round_trip) {
     on_dialled(stream, error, round_trip);
   });
@@ -116,7 +127,9 @@ void StreamSet::carry_out(const io::Revoke& effect) {
 void StreamSet::carry_out(const io::Close& effect) {
   const StreamPtr stream = find(effect.stream);
   if (stream == nullptr) return;
-  if (effect.flush_first && stream->open && !stream->doomed) {
+  if (stream->other != nullptr) {
+    stream->ended_in_order = effect.flush_first;
+  } else if (effect.flush_first && stream->open && !stream->doomed) {
     stream->socket.cancel();
     closer_.begin(std::move(stream->socket));
   } else {
@@ -139,7 +152,7 @@ StreamSet::StreamPtr StreamSet::find(StreamId id) const {
 }
 
 StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
-  auto stream = std::make_shared<Stream>(id, std::move(socket));
+  auto stream = std::make_shared<Stream>(id, *this, std::move(socket));
   LOCKSTEP_ASSERT(streams_.emplace(id.value, stream).second);  // stream ids are never reused
   return stream;
 }
@@ -156,11 +169,16 @@ void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error
 }
 
 Result<io::Address> StreamSet::listen(const ListenPlan& plan) {
-  return connector_.listen(plan,
-                           [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
+  Result<io::Address> bound =
+      connector_.listen(plan, [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
+  if (bound && local_ != nullptr) local_->add(*this, plan, bound->port);
+  return bound;
 }
 
-void StreamSet::stop_listening() { connector_.close(); }
+void StreamSet::stop_listening() {
+  connector_.close();
+  if (local_ != nullptr) local_->remove(*this);
+}
 
 void StreamSet::on_accepted(Socket socket, const io::Address& from) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
@@ -175,15 +193,17 @@ void StreamSet::end(const StreamPtr& stream, io::CloseReason reason, std::string
   stream->read.lent = false;
   stream->write.lent = false;
   streams_.erase(stream->id.value);
+  leave(*stream);
   std::error_code ignored;
   stream->socket.close(ignored);
   inputs_.push(io::Closed{stream->id, reason, std::move(text)});
 }
 
 void StreamSet::shut_down(ClosingStreams closing, std::function<void()> done) {
-  connector_.close();
+  stop_listening();
   for (const auto& [id, stream] : streams_) {
     stream->ended = true;
+    leave(*stream);
     abort_socket(stream->socket);
   }
   streams_.clear();
@@ -201,6 +221,7 @@ bool StreamSet::next(io::Input& input) {
 
 void StreamSet::schedule(const StreamPtr& stream, io::Direction direction) {
   Stream::Half& half = stream->half(direction);
+  if (stream->other != nullptr) half.waiting = false;  // no reactor: it waits for the other end
   if (half.waiting || half.queued) return;
   if (half.dry && !stream->doomed) return wait(stream, direction);
   half.queued = true;
@@ -244,6 +265,7 @@ bool StreamSet::advance() {
 }
 
 void StreamSet::attempt_read(const StreamPtr& stream) {
+  if (stream->other != nullptr) return attempt_local(stream, io::Direction::kRead);
   const std::size_t asked = stream->into[0].size() + stream->into[1].size();
   std::error_code error;
   const std::size_t bytes = stream->socket.read_some(stream->into, error);
@@ -257,6 +279,7 @@ void StreamSet::attempt_read(const StreamPtr& stream) {
 }
 
 void StreamSet::attempt_write(const StreamPtr& stream) {
+  if (stream->other != nullptr) return attempt_local(stream, io::Direction::kWrite);
   const std::span<const asio::const_buffer> from(stream->from.data(), stream->from_count);
   std::error_code error;
   const std::size_t bytes = stream->socket.write_some(from, error);
@@ -266,6 +289,68 @@ void StreamSet::attempt_write(const StreamPtr& stream) {
   stream->write.dry = bytes < asio::buffer_size(from);
   bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
   inputs_.push(io::WriteDone{stream->id, bytes});
+}
+
+// ---- streams without a socket ----
+
+void StreamSet::dial_local(const StreamPtr& stream, StreamSet& to, const io::Address& at) {
+  const StreamPtr accepted = to.add(to.accepted_names_.next(), Socket(io_));
+  stream->other = accepted;
+  accepted->other = stream;
+  stream->open = true;
+  accepted->open = true;
+  inputs_.push(io::Opened{stream->id, microseconds(1)});
+  to.inputs_.push(io::Accepted{accepted->id, at});  // a machine that dials itself has the address that it dials
+  to.wake();
+}
+
+void StreamSet::attempt_local(const StreamPtr& stream, io::Direction direction) {
+  Stream& other = *stream->other;
+  if (other.ended) {
+    if (direction == io::Direction::kWrite) return doom(stream, asio::error::broken_pipe);
+    return end(stream, other.ended_in_order ? io::CloseReason::kEnd : io::CloseReason::kReset, {});
+  }
+  stream->half(direction).waiting = true;
+  const bool reads = direction == io::Direction::kRead;
+  Stream& writer = reads ? other : *stream;
+  Stream& reader = reads ? *stream : other;
+  if (!writer.write.lent || !reader.read.lent) return;
+  move_bytes(writer, reader);
+  other.home.wake();
+}
+
+// Both ends have lent memory: moves what fits.
+void StreamSet::move_bytes(Stream& writer, Stream& reader) {
+  const std::span<const asio::const_buffer> from(writer.from.data(), writer.from_count);
+  const std::size_t bytes = asio::buffer_copy(reader.into, from);
+  for (Stream::Half* const half : {&writer.write, &reader.read}) {
+    half->lent = false;
+    half->waiting = false;
+  }
+  writer.home.bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
+  reader.home.bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+  writer.home.inputs_.push(io::WriteDone{writer.id, bytes});
+  reader.home.inputs_.push(io::ReadDone{reader.id, bytes});
+}
+
+// This end of a stream has ended: the other learns of it.
+void StreamSet::leave(Stream& stream) {
+  if (stream.other == nullptr) return;
+  const StreamPtr other = std::exchange(stream.other, nullptr);
+  if (other->ended) return other->other.reset();
+  for (const auto direction : {io::Direction::kRead, io::Direction::kWrite}) {
+    if (other->half(direction).lent) other->home.schedule(other, direction);
+  }
+  other->home.wake();
+}
+
+// The machine of this set takes a turn soon.
+void StreamSet::wake() {
+  if (std::exchange(waking_, true)) return;
+  asio::post(io_, [this] {
+    waking_ = false;
+    on_ready_();
+  });
 }
 
 // ---- streams whose writing failed ----

@@ -1,5 +1,7 @@
 // All streams of one machine: carries out its io:: effects on sockets and produces io:: inputs. Makes no decisions.
 //
+// A stream to a machine of the same reactor has no socket: its bytes go from the memory of one to that of the other.
+//
 // Reads and writes are attempted at once, as long as they succeed; they wait for the reactor only if the socket has no
 // data or no room. So a loan can be ended at any moment. Streams take turns, one system call each.
 //
@@ -22,6 +24,7 @@
 #include "transport/connector.h"
 #include "transport/fifo.h"
 #include "transport/graceful_closer.h"
+#include "transport/local_streams.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
@@ -29,8 +32,9 @@ namespace lockstep::transport {
 class StreamSet {
  public:
   // `on_ready` is called from the reactor, never inside a method, when next() or advance() has work again.
+  // `local`: the listeners of this reactor; null: each stream has a socket.
   StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
-            std::function<void()> on_ready);
+            std::function<void()> on_ready, LocalStreams* local = nullptr);
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
   ~StreamSet();
@@ -80,6 +84,11 @@ class StreamSet {
   void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
   void attempt_read(const StreamPtr& stream);
   void attempt_write(const StreamPtr& stream);
+  void dial_local(const StreamPtr& stream, StreamSet& to, const io::Address& at);
+  void attempt_local(const StreamPtr& stream, io::Direction direction);
+  static void move_bytes(Stream& writer, Stream& reader);
+  static void leave(Stream& stream);
+  void wake();
   void doom(const StreamPtr& stream, const std::error_code& error);
   void advance_doomed();
   void end(const StreamPtr& stream, io::CloseReason reason, std::string text);
@@ -87,6 +96,8 @@ class StreamSet {
   asio::io_context& io_;
   const Memory& memory_;
   std::function<void()> on_ready_;
+  LocalStreams* local_;
+  bool waking_ = false;
   Connector connector_;
   GracefulCloser closer_;
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();

@@ -430,7 +430,7 @@ def groups() -> None:
         assert x.tolist() == [size] * 3
     more, now = resources()
     assert now == threads, (now, threads)
-    assert more - descriptors <= 7 * len(made), (more - descriptors, len(made))
+    assert more - descriptors <= 4 * len(made), (more - descriptors, len(made))
     dist.barrier()
     print("over", flush=True)
     dist.destroy_process_group()

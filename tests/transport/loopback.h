@@ -42,7 +42,9 @@ inline io::Address loopback_v6(std::uint16_t port) {
 // One owner of streams; records its inputs in order.
 class Side {
  public:
-  explicit Side(asio::io_context& io, Log log = {}) : streams(io, memory, {}, std::move(log), [] {}) {}
+  explicit Side(asio::io_context& io, Log log = {}, LocalStreams* local = nullptr)
+      : streams(
+            io, memory, {}, std::move(log), [] {}, local) {}
 
   // Carries out everything that does not need the reactor.
   void pump() {
@@ -86,6 +88,9 @@ class Side {
 
 class Loopback : public ::testing::Test {
  protected:
+  // `local`: streams between a and b have no sockets.
+  explicit Loopback(LocalStreams* local = nullptr) : a(io, {}, local), b(io, {}, local) {}
+
   // Runs the reactor until `condition` holds.
   void run_until(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -137,8 +142,8 @@ class Loopback : public ::testing::Test {
   }
 
   asio::io_context io{1};
-  Side a{io};
-  Side b{io};
+  Side a;
+  Side b;
   StreamId at_a;
   StreamId at_b;
 };

@@ -52,7 +52,9 @@ class Place:
             else:
                 self._await(store, "lockstep/coordinator", "rank 0 to start the coordinator")
                 address = store.get("lockstep/coordinator").decode()
-        self.run = Communicator(name=f"rank {rank}", shared_thread=True)
+        # Between processes of one host a second stream gains nothing, and costs a descriptor.
+        stripes = 1 if address.startswith("127.") else 2
+        self.run = Communicator(name=f"rank {rank}", shared_thread=True, stripes=stripes)
         try:
             self._take_rank(store, rank, size, address)
         except BaseException:
