@@ -84,7 +84,7 @@ HWY_EXPORT(sgd_here);
 HWY_EXPORT(nesterov_here);
 HWY_EXPORT(hold_here);
 
-// Theta, momentum, gradient and the model's part of a block, 4 times 4 KiB, leave room in a first-level cache of 32 KiB.
+// Theta, momentum, gradient and the model's part of a block, 4 times 4 KiB, leave room in a cache of 32 KiB.
 constexpr std::size_t kBlock = 1024;
 
 template <typename Byte>

@@ -1,6 +1,6 @@
-// The per-element work of an outer step: what a model has learnt, and the step of an outer optimizer. Each function reads
-// every byte once, in blocks that stay in the first-level cache; reference.h defines the results. Any thread may call
-// them; they have no state.
+// The per-element work of an outer step: what a model has learnt, and the step of an outer optimizer. Each function
+// reads every byte once, in blocks that stay in the first-level cache; reference.h defines the results. Any thread may
+// call them; they have no state.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct Held {
 // into[i] = old[i], rounded to the type of `now`, minus now[i]. `into` may be the memory of `old` or of an f32 `now`.
 void difference(std::span<float> into, std::span<const float> old, Held<const std::byte> now);
 
-// theta[i] -= lr * gradient[i]; then model[i] = theta[i], if there is a model. `gradient` may lie in the memory of an f32
-// model; nothing else overlaps.
+// theta[i] -= lr * gradient[i]; then model[i] = theta[i], if there is a model. `gradient` may lie in the memory of an
+// f32 model; nothing else overlaps.
 void sgd_step(std::span<float> theta, std::span<const float> gradient, float lr, Held<std::byte> model);
 
 // momentum[i] = mu * momentum[i] + gradient[i]; theta[i] -= lr * (gradient[i] + mu * momentum[i]); model as above.

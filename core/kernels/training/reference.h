@@ -1,8 +1,8 @@
 // The scalar reference of the per-element work of training: the result for one element. This file is written for
 // readability, not for speed; the loops of outer_step.cc must produce the same bits.
 //
-// Every operation is rounded to f32 on its own, to nearest even, with denormals. A result that is a NaN is the canonical
-// one (element.h), because payloads and signs of NaNs differ between CPUs.
+// Every operation is rounded to f32 on its own, to nearest even, with denormals. A result that is a NaN is the
+// canonical one (element.h), because payloads and signs of NaNs differ between CPUs.
 #pragma once
 
 #include "core/kernels/element.h"

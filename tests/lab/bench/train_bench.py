@@ -5,7 +5,8 @@
 Each strategy has processes of its own, on one machine, over TCP on loopback. They take turns: an all-reduce in place of
 one float32 array as large as the parameters, a step of the strategy, and again; each begins at a barrier and takes as
 long as on the slowest process. A step is one whole outer step: inner_steps is 1, and of a streaming strategy it is one
-reduction of every fragment. Ratios are those of neighbouring turns. Only ratios within one run mean something.
+reduction of every fragment. Ratios are those of neighbouring turns. Only ratios within one run mean something. The
+ratio of work is that of the seconds that all processes spend on CPUs: other programs of the machine change it less.
 
 Memory is what a process holds at most from the construction of the strategy to the end of its third step, less what it
 held before: resident bytes as the kernel counts them. Beside it stands what the strategy states: copies of the
@@ -67,13 +68,16 @@ DEFAULT = ("LocalSGD", "FedAvg", "DiLoCo", "StreamingDiLoCo", "DataParallel", "S
 class Row:
     """What one strategy took.
 
-    raw, step: seconds of each turn. memory: bytes of the process that held the most.
+    raw, step: seconds of each turn. raw_work, step_work: seconds of all processes on CPUs in each turn.
+    memory: bytes of the process that held the most.
     """
 
     strategy: str
     bytes: int
     raw: Sequence[float]
     step: Sequence[float]
+    raw_work: Sequence[float]
+    step_work: Sequence[float]
     memory: int
 
     @property
@@ -82,22 +86,27 @@ class Row:
         return Spread.of([step / raw for raw, step in zip(self.raw, self.step)])
 
     @property
+    def work(self) -> Spread:
+        """The work of a step on CPUs, over that of the all-reduce of its turn."""
+        return Spread.of([step / raw for raw, step in zip(self.raw_work, self.step_work)])
+
+    @property
     def bound(self) -> int:
         """What the strategy may hold, in bytes."""
         return STRATEGIES[self.strategy].copies * self.bytes + IN_FLIGHT
 
 
 def report(rows: Sequence[Row]) -> str:
-    head = ["strategy", "all-reduce", "outer step", "ratio", "goal", "memory", "stated"]
+    head = ["strategy", "all-reduce", "outer step", "ratio", "goal", "ratio of work", "memory", "stated"]
     return table(head, [_line(row) for row in rows])
 
 
 def _line(row: Row) -> list[str]:
     goal = STRATEGIES[row.strategy].goal
-    ratio = f"{three_digits(row.ratio.median)} ({spread_words(row.ratio)})"
+    ratio, work = (f"{three_digits(one.median)} ({spread_words(one)})" for one in (row.ratio, row.work))
     times = [time_words(Spread.of(seconds)) for seconds in (row.raw, row.step)]
     memory = [f"{size / (1 << 20):.0f} MiB" for size in (row.memory, row.bound)]
-    return [row.strategy, *times, ratio, "-" if goal is None else f"{goal:g}", *memory]
+    return [row.strategy, *times, ratio, "-" if goal is None else f"{goal:g}", work, *memory]
 
 
 def sizes_of(params: int, tensors: int) -> list[int]:
@@ -120,34 +129,41 @@ class Trainer:
     """A model, a strategy over it, and an array as large as its parameters."""
 
     def __init__(self, run: Any, strategy: str, params: int, tensors: int, rank: int) -> None:
+        import lockstep.torch  # noqa: F401 - its own memory is not that of a strategy
         import torch
 
         self._run = run
         generator = torch.Generator().manual_seed(1)
-        self._model = torch.nn.Module()
-        self._model.blocks = torch.nn.ModuleList()
-        for size in sizes_of(params, tensors):
-            block = torch.nn.Module()
-            block.weight = torch.nn.Parameter(torch.rand(size, generator=generator) - 0.5)
-            self._model.blocks.append(block)
-        self._parameters = list(self._model.parameters())
         self._moves = [torch.rand(997, generator=generator) * 1e-3 * (1 + rank) for _ in range(2)]
         self._turn = 0
+        self._array: Any = None
+        self._enter(strategy, None, [997, 997], generator)  # imports
+        self.memory = self._enter(strategy, run, sizes_of(params, tensors), generator)
+
+    def _enter(self, strategy: str, run: Any, sizes: Sequence[int], generator: Any) -> int:
+        """Makes a model, and three steps of a strategy over it. Returns the memory that it has needed."""
+        import torch
+
+        model: Any = torch.nn.Module()
+        model.blocks = torch.nn.ModuleList()
+        for size in sizes:
+            block = torch.nn.Module()
+            block.weight = torch.nn.Parameter(torch.rand(size, generator=generator) - 0.5)
+            model.blocks.append(block)
+        self._parameters = list(model.parameters())
         gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
         before = _resident()
         _forget_peak()
-        self._step: Callable[[], Any]
-        self.strategy, self._step = self._strategy_of(strategy)
-        self.strategy.__enter__()
+        self._strategy, self._step = strategy_of(strategy, run, model)
+        self._strategy.__enter__()
         for parameter, gradient in zip(self._parameters, gradients):
             parameter.grad = gradient
         for _ in range(3):
             self.step()
-        self.memory = _peak() - before
-        self._array: Any = None
+        return _peak() - before
 
-    def step(self) -> float:
-        """Seconds of an outer step, after parameters and gradients have changed."""
+    def step(self) -> tuple[float, float]:
+        """Seconds of an outer step, after parameters and gradients have changed, and of its work on CPUs."""
         import torch
 
         move = self._moves[self._turn % 2]
@@ -159,54 +175,55 @@ class Trainer:
                     changed[:whole].view(-1, move.numel()).add_(move)
         return self._timed(self._step)
 
-    def raw(self) -> float:
-        """Seconds of an all-reduce in place of one array."""
+    def raw(self) -> tuple[float, float]:
+        """Seconds of an all-reduce in place of one array, and of its work on CPUs."""
         if self._array is None:
             import numpy as np
 
             self._array = np.ones(sum(parameter.numel() for parameter in self._parameters), np.float32)
         return self._timed(lambda: self._run.all_reduce(self._array, op="avg"))
 
-    def _timed(self, call: Callable[[], Any]) -> float:
-        self._run.barrier()
-        begin = time.perf_counter()
+    def _timed(self, call: Callable[[], Any]) -> tuple[float, float]:
+        if self._run is not None:
+            self._run.barrier()
+        begin, work = time.perf_counter(), time.process_time()
         call()
-        return time.perf_counter() - begin
+        return time.perf_counter() - begin, time.process_time() - work
 
-    def _strategy_of(self, name: str) -> tuple[Any, Callable[[], Any]]:
-        """The strategy, and its whole outer step."""
-        import lockstep.torch as strategies
-        import torch
 
-        run, model = self._run, self._model
-        plain = torch.optim.SGD(model.parameters(), lr=0.0)
-        strategy: Any
-        if name == "StreamingDiLoCo":
-            limit = -(-4 * sum(parameter.numel() for parameter in self._parameters) // FRAGMENTS)
-            cut = strategies.by_bytes(limit)
-            count = len(cut(model))
-            strategy = strategies.StreamingDiLoCo(
-                run, model, plain, inner_steps=count, fragments=cut, tau=0, wire="native", check_every=0
-            )
-            return strategy, lambda: [strategy.step() for _ in range(count)]
-        if name == "DataParallel":
-            inner = _Still(model.parameters())
-            strategy = strategies.DataParallel(run, model, inner, check_every=0)
-            return strategy, lambda: (inner.step(), strategy.step())
-        if name == "DeMo":
-            strategy = strategies.DeMo(run, model, lr=1e-3, check_every=0)
-            return strategy, strategy.step
-        if name == "JustOneByte":
-            strategy = strategies.JustOneByte(run, model, lr=1e-6, check_every=0)
-            return strategy, lambda: strategy.step(lambda: 0.5)
-        options: dict[str, Any] = {"inner_steps": 1, "check_every": 0}
-        if name == "DPLoRA":
-            options["noise_multiplier"] = 1.0
-        if name == "DESLOC":
-            options["moments"] = {"exp_avg": 1, "exp_avg_sq": 1}
-            plain = torch.optim.AdamW(model.parameters(), lr=0.0)
-        strategy = getattr(strategies, name)(run, model, plain, **options)
-        return strategy, (lambda: strategy.step(1.0)) if name == "FedAvg" else strategy.step
+def strategy_of(name: str, run: Any, model: Any) -> tuple[Any, Callable[[], Any]]:
+    """The strategy, and its whole outer step. run: None to train alone."""
+    import lockstep.torch as strategies
+    import torch
+
+    plain = torch.optim.SGD(model.parameters(), lr=0.0)
+    strategy: Any
+    if name == "StreamingDiLoCo":
+        limit = -(-4 * sum(parameter.numel() for parameter in model.parameters()) // FRAGMENTS)
+        cut = strategies.by_bytes(limit)
+        count = len(cut(model))
+        strategy = strategies.StreamingDiLoCo(
+            run, model, plain, inner_steps=count, fragments=cut, tau=0, wire="native", check_every=0
+        )
+        return strategy, lambda: [strategy.step() for _ in range(count)]
+    if name == "DataParallel":
+        inner = _Still(model.parameters())
+        strategy = strategies.DataParallel(run, model, inner, check_every=0)
+        return strategy, lambda: (inner.step(), strategy.step())
+    if name == "DeMo":
+        strategy = strategies.DeMo(run, model, lr=1e-3, check_every=0)
+        return strategy, strategy.step
+    if name == "JustOneByte":
+        strategy = strategies.JustOneByte(run, model, lr=1e-6, check_every=0)
+        return strategy, lambda: strategy.step(lambda: 0.5)
+    options: dict[str, Any] = {"inner_steps": 1, "check_every": 0}
+    if name == "DPLoRA":
+        options["noise_multiplier"] = 1.0
+    if name == "DESLOC":
+        options["moments"] = {"exp_avg": 1, "exp_avg_sq": 1}
+        plain = torch.optim.AdamW(model.parameters(), lr=0.0)
+    strategy = getattr(strategies, name)(run, model, plain, **options)
+    return strategy, (lambda: strategy.step(1.0)) if name == "FedAvg" else strategy.step
 
 
 def _Still(parameters: Any) -> Any:
@@ -238,14 +255,14 @@ def _peak() -> int:
 
 
 def peer(coordinator: str, rank: int, peers: int, strategy: str, params: int, tensors: int) -> None:
-    """Answers `raw` and `step` with seconds; its first line is the memory of the strategy in bytes."""
+    """Answers `raw` and `step` with two numbers of seconds; its first line is the memory of the strategy in bytes."""
     import lockstep
 
     with lockstep.connect(coordinator, founders=peers) as run:
         trainer = Trainer(run, strategy, params, tensors, rank)
         print(trainer.memory, flush=True)
         for line in sys.stdin:
-            print(trainer.raw() if line.strip() == "raw" else trainer.step(), flush=True)
+            print(*(trainer.raw() if line.strip() == "raw" else trainer.step()), flush=True)
 
 
 # ---- all of them ----
@@ -272,13 +289,14 @@ class Peers:
             self.close()
             raise
 
-    def measure(self, what: str) -> float:
-        """Seconds on the slowest process."""
+    def measure(self, what: str) -> tuple[float, float]:
+        """Seconds on the slowest process, and of the work of all processes on CPUs."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write(f"{what}\n")
             process.stdin.flush()
-        return max(float(self._answer(process)) for process in self._processes)
+        answers = [[float(word) for word in self._answer(process).split()] for process in self._processes]
+        return max(seconds for seconds, _ in answers), sum(work for _, work in answers)
 
     def _answer(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
@@ -310,9 +328,9 @@ def row_of(options: argparse.Namespace, strategy: str) -> Row:
     with peers_of(options, strategy) as peers:
         for what in ("raw", "step"):
             peers.measure(what)  # the first all-reduce takes its memory
-        turns = [(peers.measure("raw"), peers.measure("step")) for _ in range(options.turns)]
-        raw, step = zip(*turns)
-        return Row(strategy, 4 * options.params, raw, step, peers.memory)
+        turns = [peers.measure("raw") + peers.measure("step") for _ in range(options.turns)]
+        raw, raw_work, step, step_work = zip(*turns)
+        return Row(strategy, 4 * options.params, raw, step, raw_work, step_work, peers.memory)
 
 
 def _strategies(words: str) -> list[str]:
@@ -357,7 +375,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{watch.seconds():.0f} s; other work took {watch.cores_of_others():.1f} CPUs.")
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = [{"strategy": row.strategy, "memory": row.memory, "raw": row.raw, "step": row.step} for row in rows]
+    found = [vars(row) for row in rows]
     path.write_text(json.dumps({"machine": description(), "rows": found}, indent=1) + "\n")
     print(f"every turn: {path}")
 

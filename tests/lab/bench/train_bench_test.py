@@ -7,13 +7,14 @@ import unittest
 import train_bench
 from train_bench import Row
 
-ROW = Row("DiLoCo", 100 << 20, [0.1, 0.2, 0.1], [0.15, 0.2, 0.1], 200 << 20)
+ROW = Row("DiLoCo", 100 << 20, [0.1, 0.2, 0.1], [0.15, 0.2, 0.1], [0.2], [0.3], 200 << 20)
 
 
 class TrainBench(unittest.TestCase):
     def test_ratios_are_those_of_single_turns(self) -> None:
         self.assertAlmostEqual(ROW.ratio.median, 1)
         self.assertAlmostEqual(ROW.ratio.most, 1.5)
+        self.assertAlmostEqual(ROW.work.median, 1.5)
 
     def test_the_bound_of_memory_is_copies_and_what_is_in_flight(self) -> None:
         self.assertEqual(ROW.bound, 264 << 20)

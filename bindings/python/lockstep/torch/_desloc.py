@@ -51,6 +51,8 @@ class DESLOC(LocalUpdates):
         ...         sync.step()
     """
 
+    _cuts = True
+
     def __init__(
         self,
         run: Run,

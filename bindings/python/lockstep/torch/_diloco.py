@@ -10,6 +10,7 @@ from ..types import WireFormat, WireFormatName
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Nesterov, OuterOptimizer
+from ._pieces import Pieces
 from ._strategy import Reduction, Run, Wire
 
 
@@ -45,6 +46,7 @@ class DiLoCo(LocalUpdates):
     """
 
     _fetches_ahead = True
+    _cuts = True
 
     def __init__(
         self,
@@ -91,6 +93,9 @@ class DiLoCo(LocalUpdates):
     def _make_fragments(self) -> list[Fragment]:
         feedback, keeps_begin = self._wire.error_feedback, self._overlap is not None
         return [Fragment(self._named, self._outer, error_feedback=feedback, keeps_begin=keeps_begin)]
+
+    def _make_pieces(self) -> Pieces | None:
+        return None if self._overlap is not None else super()._make_pieces()
 
     def _settings(self) -> dict[str, float]:
         overlap = {None: 0, "outer": 1, "eager": 2}[self._overlap]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import mmap
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from ._outer import Floats, OuterOptimizer, blocks, exact
+from .. import _lockstep as native
+from ._outer import SGD, Floats, Nesterov, OuterOptimizer, blocks, exact, steps_into
 from ._replica import local_of
 
+_HUGE = 1 << 20  # elements from which on an array has pages of its own
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -31,9 +37,34 @@ def gradient_of(name: str, parameter: Any) -> Any:
 
 
 def zeros(count: int, pinned: bool) -> Floats:
-    """An array of zeros whose memory stays where it is."""
-    array: Floats = torch.zeros(count, dtype=torch.float32, pin_memory=pinned).numpy()
+    """An array of zeros whose memory stays where it is; in huge pages where the system has them."""
+    array: Floats
+    if pinned or count < _HUGE:
+        array = torch.zeros(count, dtype=torch.float32, pin_memory=pinned).numpy()
+    else:
+        pages = mmap.mmap(-1, 4 * count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(AttributeError, OSError):  # an older system
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        array = np.frombuffer(pages, np.float32)
     return array
+
+
+class Scratch:
+    """Memory for the gradients of fragments of which one at a time needs it; as large as the largest of them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._array: Floats | None = None
+
+    def reserve(self, count: int) -> None:
+        """A fragment has so many elements."""
+        self._count = max(self._count, count)
+
+    def array(self, count: int, pinned: bool) -> Floats:
+        """An array of so many elements, with any values; the same memory each time."""
+        if self._array is None or self._array.size < count:
+            self._array = zeros(max(self._count, count), pinned)
+        return self._array[:count]
 
 
 class Fragment:
@@ -41,7 +72,8 @@ class Fragment:
 
     theta: the shared parameters, float32, one dimension, in the order of the names; equal on all peers.
     momentum: of the outer optimizer, as large as theta; None if it has none; equal on all peers.
-    gradient: this peer's progress, old minus new parameters; after a reduction the average of all peers' progress.
+    gradient: this peer's progress, old minus new parameters; after a reduction the average of all peers' progress. Its
+        memory, as large as theta, is taken when it is used first; a step in pieces uses none.
     residual: what rounding has lost so far; None without error feedback.
     begin: what this peer's parameters were when it began to measure its progress; None if that is theta.
     """
@@ -53,6 +85,7 @@ class Fragment:
         *,
         error_feedback: bool,
         keeps_begin: bool = False,
+        scratch: Scratch | None = None,
     ) -> None:
         check_types(named)
         self._parts: list[tuple[str, Any, slice]] = []
@@ -61,13 +94,26 @@ class Fragment:
             size = local_of(parameter).numel()
             self._parts.append((name, parameter, slice(count, count + size)))
             count += size
-        pinned = any(parameter.device.type == "cuda" for _, parameter in named)
+        self._pinned = pinned = any(parameter.device.type == "cuda" for _, parameter in named)
         self._outer = outer
+        self._scratch = Scratch() if scratch is None else scratch
+        self._scratch.reserve(count)
+        self._gradient: Floats | None = None
         self.theta = zeros(count, pinned)
         self.momentum: Floats | None = zeros(count, pinned) if outer.has_momentum else None
-        self.gradient = zeros(count, pinned)
         self.residual: Floats | None = zeros(count, pinned) if error_feedback else None
         self.begin: Floats | None = zeros(count, pinned) if keeps_begin else None
+
+    @property
+    def gradient(self) -> Floats:
+        """See the class."""
+        if self._gradient is None:
+            self._gradient = self._scratch.array(self.theta.size, self._pinned)
+        return self._gradient
+
+    @gradient.setter
+    def gradient(self, array: Floats) -> None:
+        self._gradient = array
 
     def load(self) -> None:
         """The shared parameters become those of the model."""
@@ -86,16 +132,13 @@ class Fragment:
     def measure(self) -> None:
         """Sets the gradient: what the parameters were, minus what they are now."""
         begin = self.theta if self.begin is None else self.begin
-        with exact():
-            for _, parameter, part in self._parts:
-                gradient = _as_tensor(self.gradient[part], parameter)
-                gradient.copy_(local_of(parameter))
-                old = begin[part]
-                if parameter.dtype is not torch.float32:  # what the model held was rounded, too
-                    old = torch.from_numpy(old).to(parameter.dtype).float().numpy()
-                for piece in blocks(old.size):
-                    new = self.gradient[part][piece]
-                    np.subtract(old[piece], new, out=new)
+        for _, parameter, part in self._parts:
+            own = local_of(parameter).detach()
+            if own.device.type != "cpu" and own.dtype is torch.float32:
+                _as_tensor(self.gradient[part], parameter).copy_(own)
+                native.difference(self.gradient[part], begin[part], self.gradient[part])
+            else:
+                native.difference(self.gradient[part], begin[part], _flat(own))
 
     def take_gradients(self) -> None:
         """Sets the gradient: that of the parameters; zeros where there is none."""
@@ -144,6 +187,21 @@ class Fragment:
         """Applies the outer optimizer; the gradient is used up."""
         self._outer.step(self.theta, self.momentum, self.gradient)
 
+    def borrow(self) -> Borrowed:
+        """The model's parameters, for an outer step in pieces."""
+        outer = steps_into(self._outer)
+        if outer is None:
+            raise ValueError(f"outer is {self._outer!r}; allowed: one that steps in native code")
+        rows: list[_Row] = []
+        owns = [local_of(parameter).detach() for _, parameter, _ in self._parts]
+        lent = _lent(owns)
+        for own, (_, _, part) in zip(owns, self._parts):
+            if own.numel():
+                now = _flat(own) if id(own) in lent else _flat(own.clone(memory_format=torch.contiguous_format))
+                average = now if own.dtype is torch.float32 else self.gradient[part]
+                rows.append(_Row(part, own, now, average, id(own) in lent))
+        return Borrowed(self, outer, rows)
+
     def entries(self) -> dict[str, Floats]:
         """The arrays of the shared state, by name; each parameter has its own."""
         arrays = {f"parameters/{name}": self.theta[part] for name, _, part in self._parts if part.start < part.stop}
@@ -176,6 +234,72 @@ class Fragment:
             own.copy_(tensor)
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A parameter of a borrowed model.
+
+    part: its place in theta. own: its part in this process. now: what the model holds, flat, in the memory of the host.
+    average: float32, where the average of all peers' progress goes; may be the memory of `now`.
+    is_lent: whether `now` is the memory of the model itself.
+    """
+
+    part: slice
+    own: Any
+    now: Any
+    average: Floats
+    is_lent: bool
+
+
+class Borrowed:
+    """The parameters of a model during an outer step in pieces, which needs no memory of their size.
+
+    Where parameters are float32 and lie in the memory of the host, each other's apart, the averages take their place
+    until the end of the step, when theta and momentum change. So until then an outer step may fail: restore().
+    """
+
+    def __init__(self, fragment: Fragment, outer: SGD | Nesterov, rows: list[_Row]) -> None:
+        self._fragment = fragment
+        self._outer = outer
+        self._rows = rows
+        self._begins = [row.part.start for row in rows]
+
+    def measure(self, into: Floats, piece: slice) -> None:
+        """This peer's progress in a piece of the parameters: theta minus what they are now."""
+        theta = self._fragment.theta
+        for row, of_row, of_piece in self._overlaps(piece):
+            of_theta = slice(piece.start + of_piece.start, piece.start + of_piece.stop)
+            native.difference(into[of_piece], theta[of_theta], row.now[of_row])
+
+    def put(self, average: Floats, piece: slice) -> None:
+        """Keeps the average of a piece; the progress of this peer is gone there."""
+        for row, of_row, of_piece in self._overlaps(piece):
+            np.copyto(row.average[of_row], average[of_piece])
+
+    def step(self) -> None:
+        """The outer step, along the averages of all pieces. The model has the shared parameters then."""
+        theta, momentum = self._fragment.theta, self._fragment.momentum
+        for row in self._rows:
+            part = row.part
+            model = row.now if row.is_lent else None
+            self._outer.step_into(theta[part], None if momentum is None else momentum[part], row.average, model)
+            if not row.is_lent:
+                row.own.copy_(torch.from_numpy(theta[part]).view(row.own.shape))
+
+    def restore(self) -> None:
+        """The model takes the shared parameters in place of averages."""
+        self._fragment.store(self._fragment.theta)
+
+    def _overlaps(self, piece: slice) -> Iterator[tuple[_Row, slice, slice]]:
+        """The rows that share elements with a piece: which of the row, and which of the piece."""
+        number = bisect_right(self._begins, piece.start) - 1
+        for row in self._rows[number:]:
+            begin, end = max(row.part.start, piece.start), min(row.part.stop, piece.stop)
+            if begin >= end:
+                return
+            at, place = begin - row.part.start, begin - piece.start
+            yield row, slice(at, at + end - begin), slice(place, place + end - begin)
+
+
 class HostTensors:
     """Tensors by name, in memory that a call can use: their own, or a copy if they lie elsewhere."""
 
@@ -201,6 +325,30 @@ class HostTensors:
         """After a call: the tensors hold what the copies hold."""
         for own, memory in self._pairs:
             own.copy_(memory)
+
+
+def _flat(own: Any) -> Any:
+    """A tensor's elements in one dimension, in the memory of the host: its own memory where it can be."""
+    flat = own.cpu().contiguous().view(-1)
+    return flat if flat.dtype is torch.bfloat16 else flat.numpy()  # numpy has no bfloat16
+
+
+def _lent(owns: Sequence[Any]) -> set[int]:
+    """The ids of the tensors whose memory can be borrowed: of the host, contiguous, and of no other tensor as well."""
+    lent: set[int] = set()
+    last: Any = None
+    end = 0
+    for own in sorted((own for own in owns if own.numel()), key=lambda own: int(own.data_ptr())):
+        if own.device.type != "cpu":
+            continue
+        if own.data_ptr() < end:
+            lent.discard(id(last))
+        elif own.is_contiguous():
+            lent.add(id(own))
+        extent = sum((size - 1) * stride for size, stride in zip(own.shape, own.stride())) + 1
+        if own.data_ptr() + extent * own.element_size() > end:
+            last, end = own, own.data_ptr() + extent * own.element_size()
+    return lent
 
 
 def _as_tensor(array: Floats, parameter: Any) -> Any:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
+from .._lockstep import Result, Work
+from ..errors import BelowMinimum, InvalidArgument
 from ..state import State
 from ..types import WireFormat, WireFormatName
+from . import _pieces
 from ._checked import check_state, check_tensors, sampler_states_of, weight_of, whole_number
-from ._flat import Fragment
-from ._outer import SGD, OuterOptimizer
+from ._flat import Borrowed, Fragment
+from ._outer import SGD, Floats, OuterOptimizer, steps_into
+from ._pieces import Flight, Pieces
 from ._strategy import (
     GRADIENT_TAG,
     STATE_TAG,
@@ -34,6 +39,8 @@ class LocalUpdates(Strategy):
     # Whether newcomers may fetch the state while members train. Nothing that is shared may change from an outer step to
     # the next reduction then, and a reduction may have observers.
     _fetches_ahead = False
+    # Whether an outer step may be made in pieces: the strategy looks at no gradient as a whole.
+    _cuts = False
 
     def __init__(
         self,
@@ -55,6 +62,7 @@ class LocalUpdates(Strategy):
         self._wire = Wire.of(wire)
         self._weight: float | None = None
         self._fragments = self._make_fragments()
+        self._pieces = self._make_pieces()
         self._boundary = 0  # inner step of the run to which the shared parameters belong
         self._loaded = False
         self._starts_next = False  # members begin a reduction right after a sync
@@ -120,6 +128,15 @@ class LocalUpdates(Strategy):
 
     def _make_fragments(self) -> list[Fragment]:
         return [Fragment(self._named, self._outer, error_feedback=self._wire.error_feedback)]
+
+    def _make_pieces(self) -> Pieces | None:
+        """The pieces of an outer step; None if it is made as a whole, as a small one is.
+
+        The shards of a Replica must begin equal calls, whatever their sizes. Error feedback goes as a whole.
+        """
+        count = self._fragments[0].theta.size
+        cuts = self._cuts and self._replica is None and not self._wire.error_feedback and count > _pieces.SMALL
+        return Pieces(count) if cuts and steps_into(self._outer) is not None else None
 
     def _settings(self) -> dict[str, float]:
         return {"inner_steps": self._inner_steps, **self._outer.settings(), **self._wire.settings("wire")}
@@ -220,7 +237,8 @@ class LocalUpdates(Strategy):
         if self._inner_step % self._inner_steps:
             return None
         (fragment,) = self._fragments
-        fragment.measure()
+        if self._pieces is None:
+            fragment.measure()
         reduction = self._reduction_of(fragment)
         if self._run is not None and self._is_published:
             self._average_buffers()  # before they are shared
@@ -229,24 +247,126 @@ class LocalUpdates(Strategy):
             self._sync()
             self._unpublish()
             reduction.weight = 1.0 if reduction.weight is None else reduction.weight
-        self._end_round(fragment, reduction)
-        fragment.store(fragment.theta)
-        return 0
+        before = self._outer_step
+        if not self._end_round(fragment, reduction):
+            fragment.store(fragment.theta)
+        return 0 if self._outer_step != before else None
 
-    def _end_round(self, fragment: Fragment, reduction: Reduction) -> None:
-        """The reduction, the outer step, and the admission of newcomers; members and observers make the same calls."""
-        self._begin(reduction, self._wire)
+    def _end_round(self, fragment: Fragment, reduction: Reduction) -> bool:
+        """The reduction, the outer step, and the admission of newcomers; members and observers make the same calls.
+
+        Returns whether the model has the shared parameters.
+        """
+        borrowed = None
+        if self._pieces is None:
+            self._begin(reduction, self._wire)
+        else:
+            borrowed = self._average_pieces(self._pieces, fragment, reduction)
+            if borrowed is None:
+                self._inner_step = self._boundary
+                return True
         had_newcomers, self._starts_next = self._starts_next, False
         if not reduction.is_void:
-            self._step_of(fragment, reduction)
+            if borrowed is None:
+                self._step_of(fragment, reduction)
+            else:
+                borrowed.step()
             self._outer_step += 1
             self._boundary += self._inner_steps - self._boundary % self._inner_steps
         self._inner_step = self._boundary
         if not had_newcomers:
             self._average_buffers()
         self._after_reduction(reduction)
-        if not self._admit(reduction.has_newcomers) and reduction.has_prefetchers:
+        has_admitted = self._admit(reduction.has_newcomers)
+        if not has_admitted and reduction.has_prefetchers:
             self._publish()
+        return borrowed is not None and not has_admitted
+
+    def _average_pieces(self, pieces: Pieces, fragment: Fragment, reduction: Reduction) -> Borrowed | None:
+        """The average of all peers' progress, piece by piece. Theta and momentum stay as they are, whatever happens.
+
+        When a member is lost, the pieces that follow are averages of the survivors; the contributors are those of all
+        pieces. Returns None if too few members were left after some pieces: the others have come, and the round begins
+        anew. Raises what a reduction raises; then the model has the shared parameters if it has lost its own.
+        """
+        while True:
+            borrowed = fragment.borrow()
+            try:
+                self._take_averages(pieces, borrowed, reduction)
+            except InvalidArgument:
+                if not reduction.observes:
+                    self._give_up(pieces, borrowed)
+                    raise
+                pieces.drain()
+                borrowed.restore()
+                reduction.is_void = True
+            except BelowMinimum:
+                if not self._minimum_world:
+                    self._give_up(pieces, borrowed)
+                    raise
+                if not pieces.over:
+                    self._wait_for_members()
+                    pieces.drain()
+                    continue
+                borrowed.restore()
+                self._starts_next = False
+                self._settle_draws(())
+                self._wait_for_members()
+                pieces.drain()
+                return None
+            except BaseException:
+                self._give_up(pieces, borrowed)
+                raise
+            self._settle_draws(self._members if self._run is None else reduction.contributors)
+            return borrowed
+
+    def _take_averages(self, pieces: Pieces, borrowed: Borrowed, reduction: Reduction) -> None:
+        results: list[Result] = []
+
+        def measure(flight: Flight) -> None:
+            if reduction.observes:
+                flight.given.fill(0)
+            else:
+                borrowed.measure(flight.given, flight.piece)
+
+        def begin(number: int, flight: Flight) -> Work | None:
+            return self._begin_piece(reduction, number, flight, said if number == 0 else None, pieces.is_far)
+
+        said = np.zeros(3, np.float32)  # above 0 after the first piece, if a peer has said: newcomers; prefetchers; far
+
+        for flight, result in pieces.averages(measure, begin):
+            if result is not None:
+                if results:
+                    self._add_traffic(result)
+                else:
+                    self._take_result(result)
+                    reduction.pending[:] = said[:2]
+                    if said[2] > 0:
+                        pieces.widen()
+                results.append(result)
+            borrowed.put(flight.taken, flight.piece)
+        if results:
+            reduction.result = min(results, key=lambda one: len(one.contributors))  # each loss leaves fewer
+            self._take_members(reduction.result)
+
+    def _begin_piece(
+        self, reduction: Reduction, number: int, flight: Flight, said: Floats | None, is_far: bool
+    ) -> Work | None:
+        """Begins the call of a piece; with the first one all peers also tell each other what they have seen."""
+        if self._run is None:
+            return None
+        tag = reduction.tag + number % _pieces.FAR
+        if said is None:
+            return self._begin_average(self._run, reduction, self._wire, flight.given, flight.taken, tag)
+        own = np.array([self._sees_newcomers(), self._fetching > 0, is_far], np.float32)
+        arrays, out = [flight.given, own], [flight.taken, said]
+        with self._watching():
+            return self._begin_average(self._run, reduction, self._wire, arrays, out, tag)
+
+    def _give_up(self, pieces: Pieces, borrowed: Borrowed) -> None:
+        if pieces.over:
+            borrowed.restore()
+        self._left_behind += pieces.abandon()
 
     def _end_gathering(self, has_newcomers: bool) -> None:
         """The end of a round whose outer step is made from gathered blocks: the admission of newcomers."""
@@ -263,12 +383,15 @@ class LocalUpdates(Strategy):
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
         """The average of a fragment's gradient; takes the weight since the last one."""
         weight, self._weight = self._weight, None
-        return Reduction([fragment.gradient], weight, GRADIENT_TAG + number, fragment.residual)
+        gradients = [fragment.gradient] if self._pieces is None else []
+        return Reduction(gradients, weight, GRADIENT_TAG + number, fragment.residual)
 
     def _observation_of(self, fragment: Fragment) -> Reduction:
         """A newcomer's part in a reduction that members begin when it enters: nothing, of weight 0."""
-        fragment.gradient.fill(0)
-        return Reduction([fragment.gradient], 0.0, GRADIENT_TAG, fragment.residual, observes=True)
+        gradients = [fragment.gradient] if self._pieces is None else []
+        for gradient in gradients:
+            gradient.fill(0)
+        return Reduction(gradients, 0.0, GRADIENT_TAG, fragment.residual, observes=True)
 
     def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
         """The outer step along what a reduction has given."""
@@ -282,7 +405,8 @@ class LocalSGD(LocalUpdates):
 
     run: a lockstep.Communicator, a Replica, or None to train alone.
     model: a module; its parameters that the inner optimizer changes are averaged: float32, bfloat16 or float16, on any
-        device. The shared copy is float32, in the memory of the host: 2 times the size of the model in float32. Buffers
+        device. The shared copy is float32, in the memory of the host; an outer step needs up to 64 MiB besides, and one
+        more copy for parameters in other types, on a device or not contiguous (docs/strategies.md has a table). Buffers
         are averaged in the outer steps. Newcomers also take over frozen parameters.
     inner: an optimizer of torch, or a list of optimizers; its state is not shared, and a newcomer's begins empty.
     inner_steps: steps from one average to the next; equal on all peers. An outer step sends what one all-reduce of the
@@ -304,6 +428,7 @@ class LocalSGD(LocalUpdates):
     """
 
     _fetches_ahead = True
+    _cuts = True
 
     def __init__(
         self,
@@ -339,6 +464,7 @@ class FedAvg(LocalUpdates):
     """
 
     _fetches_ahead = True
+    _cuts = True
 
     def __init__(
         self,

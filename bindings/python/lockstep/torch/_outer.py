@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .. import _lockstep as native
 from ._checked import number
 
 Floats = NDArray[np.float32]
@@ -70,11 +71,14 @@ class SGD(OuterOptimizer):
 
     def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
         """Changes the parameters in place; see OuterOptimizer.step()."""
-        lr = np.float32(self.lr)
-        with exact():
-            for part in blocks(theta.size):
-                np.multiply(gradient[part], lr, out=gradient[part])
-                np.subtract(theta[part], gradient[part], out=theta[part])
+        self.step_into(theta, momentum, gradient, None)
+
+    def step_into(self, theta: Floats, momentum: Floats | None, gradient: Floats, model: Any) -> None:
+        """A step() after which `model` has the new parameters.
+
+        model: float32, bfloat16 or float16, as large as theta; may be the memory of the gradient. None: there is none.
+        """
+        native.sgd_step(theta, gradient, float(np.float32(self.lr)), model)
 
     def settings(self) -> Mapping[str, float]:
         """The rate."""
@@ -106,24 +110,23 @@ class Nesterov(OuterOptimizer):
 
     def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
         """Changes parameters and momentum in place; see OuterOptimizer.step()."""
+        self.step_into(theta, momentum, gradient, None)
+
+    def step_into(self, theta: Floats, momentum: Floats | None, gradient: Floats, model: Any) -> None:
+        """See SGD.step_into()."""
         if momentum is None:
             raise ValueError("momentum is None; allowed: an array as large as theta")
-        lr, mu = np.float32(self.lr), np.float32(self.momentum)
-        ahead = np.empty(min(_BLOCK, theta.size), np.float32)
-        with exact():
-            for part in blocks(theta.size):
-                v, g = momentum[part], gradient[part]
-                change = ahead[: g.size]
-                np.multiply(v, mu, out=v)
-                np.add(v, g, out=v)
-                np.multiply(v, mu, out=change)
-                np.add(g, change, out=change)
-                np.multiply(change, lr, out=change)
-                np.subtract(theta[part], change, out=theta[part])
+        lr, mu = float(np.float32(self.lr)), float(np.float32(self.momentum))
+        native.nesterov_step(theta, momentum, gradient, lr, mu, model)
 
     def settings(self) -> Mapping[str, float]:
         """Rate and momentum."""
         return {"outer_lr": self.lr, "outer_momentum": self.momentum}
+
+
+def steps_into(outer: OuterOptimizer) -> SGD | Nesterov | None:
+    """The optimizer, if it is one whose step works element by element in native code."""
+    return outer if type(outer) in (SGD, Nesterov) else None  # type: ignore[return-value]  # not one derived from them
 
 
 def blocks(count: int) -> Iterator[slice]:

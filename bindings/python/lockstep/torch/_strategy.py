@@ -182,6 +182,7 @@ class Strategy(ABC):
         self._entered = False
         self._is_interrupted = False  # an error has ended the `with` block
         self._in_the_air: list[Reduction] = []  # begun, and not ended
+        self._left_behind: list[Work] = []  # calls of a step that has failed
         self._contributors: tuple[PeerId, ...] = ()
         self._members: tuple[PeerId, ...] = (ALONE,)  # of the next reduction, as far as known; equal on all peers
         self._world = 1
@@ -277,11 +278,11 @@ class Strategy(ABC):
         """Members may have left the block at different places: in a new cohort no call meets an older one."""
         if self._run is not None:
             self._run.admit()
-        for reduction in self._in_the_air:
-            if reduction.work is not None:
-                with suppress(Error):  # over since the new cohort began; nobody takes the result
-                    reduction.work.wait()
+        for work in [*self._left_behind, *(one.work for one in self._in_the_air if one.work is not None)]:
+            with suppress(Error):  # over since the new cohort began; nobody takes the result
+                work.wait()
         self._in_the_air.clear()
+        self._left_behind.clear()
         self._is_interrupted = False
 
     # ---- what a sampler uses ----
@@ -368,19 +369,26 @@ class Strategy(ABC):
         self._in_the_air = [one for one in self._in_the_air if one.work is not None]
         self._in_the_air.append(reduction)
         with self._watching():
-            reduction.work = self._run.all_reduce_async(
-                reduction.arrays,
-                op="avg",
-                tag=reduction.tag,
-                minimum_world=self._minimum_world,
-                up=wire.up,
-                down=wire.down,
-                weight=reduction.weight,
-                algorithm="direct" if wire.error_feedback else "auto",
-                residual=reduction.residuals,
-            )
+            reduction.work = self._begin_average(self._run, reduction, wire, reduction.arrays, None, reduction.tag)
         if not in_background:
             self._end(reduction, wire)
+
+    def _begin_average(
+        self, run: Communicator, reduction: Reduction, wire: Wire, arrays: Any, out: Any, tag: int
+    ) -> Work:
+        """Begins a call of a reduction."""
+        return run.all_reduce_async(
+            arrays,
+            out,
+            op="avg",
+            tag=tag,
+            minimum_world=self._minimum_world,
+            up=wire.up,
+            down=wire.down,
+            weight=reduction.weight,
+            algorithm="direct" if wire.error_feedback else "auto",
+            residual=reduction.residuals,
+        )
 
     def _end(self, reduction: Reduction, wire: Wire) -> None:
         """Waits for an average; while too few members are left, waits for more and begins again."""
@@ -480,9 +488,12 @@ class Strategy(ABC):
         return list(zip(result.contributors, np.split(room, np.cumsum(result.blocks))))
 
     def _count(self, result: Result) -> None:
+        self._take_members(result)
+        self._add_traffic(result)
+
+    def _take_members(self, result: Result) -> None:
         self._contributors = self._members = result.contributors
         self._world = result.world_size
-        self._add_traffic(result)
 
     def _add_traffic(self, result: Result) -> None:
         self._sent += result.bytes_sent

@@ -8,7 +8,7 @@ import torch
 
 from ..types import WireFormat, WireFormatName
 from ._checked import number, whole_number
-from ._flat import Fragment
+from ._flat import Fragment, Scratch
 from ._fragments import Cut, by_block, fragments_of
 from ._local_updates import LocalUpdates
 from ._outer import Nesterov, OuterOptimizer
@@ -94,7 +94,8 @@ class StreamingDiLoCo(LocalUpdates):
     def _make_fragments(self) -> list[Fragment]:
         feedback = self._wire.error_feedback
         cut = fragments_of(self._cut, self._model, self._named)
-        return [Fragment(named, self._outer, error_feedback=feedback) for named in cut]
+        scratch = Scratch()  # one fragment at a time is reduced
+        return [Fragment(named, self._outer, error_feedback=feedback, scratch=scratch) for named in cut]
 
     def _settings(self) -> dict[str, float]:
         return {**super()._settings(), "tau": self._tau}
