@@ -15,7 +15,18 @@ from support import IN_TIME, Peers, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
-from lockstep.torch import DESLOC, SGD, DiLoCo, FedAvg, LocalSGD, Nesterov, StepInfo, StreamingDiLoCo  # noqa: E402
+from lockstep.torch import (  # noqa: E402
+    DESLOC,
+    SGD,
+    DataParallel,
+    DiLoCo,
+    FedAvg,
+    LocalSGD,
+    Nesterov,
+    StepInfo,
+    StreamingDiLoCo,
+    Wire,
+)
 from lockstep.torch import _pieces as pieces  # noqa: E402
 from lockstep.torch._flat import Borrowed, Fragment  # noqa: E402
 from lockstep.torch._local_updates import LocalUpdates  # noqa: E402
@@ -48,7 +59,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 class Model(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
     """Parameters of unlike layouts: plain, transposed, two in one memory, and none of some elements."""
 
-    def __init__(self, seed: int, dtype: Any = torch.float32) -> None:
+    def __init__(self, seed: int, dtype: Any = torch.float32, *, shares: bool = True) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
 
@@ -56,9 +67,8 @@ class Model(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
             return torch.randn(shape, generator=generator).to(dtype)
 
         memory = made(70)
-        self.parts = torch.nn.ParameterList(
-            [made(3, 11), made(40), made(9, 5).t(), memory[:40], memory[20:60], made(0), made(61)]
-        )
+        two = [memory[:40], memory[20:60] if shares else memory[30:].clone()]
+        self.parts = torch.nn.ParameterList([made(3, 11), made(40), made(9, 5).t(), *two, made(0), made(61)])
 
     def forward(self) -> Any:
         return sum((part.float() ** 2).sum() * (1 + number) for number, part in enumerate(self.parts))
@@ -120,6 +130,34 @@ def test_alone_pieces_have_the_bits_of_a_whole(monkeypatch: pytest.MonkeyPatch) 
     assert learn() == whole
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wire", ["native", Wire("int8", "int8", error_feedback=True)])
+def test_gradients_in_place_have_the_bits_of_copies(
+    wire: Any, dtype: Any, peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main(run: Any, number: int) -> tuple[bytes, bool, list[int]]:
+        model = Model(1, dtype, shares=False)
+        inner = adam(model)
+        with DataParallel(run, model, inner, wire="native" if dtype is torch.bfloat16 else wire) as sync:
+            trains(sync, model, inner, 1, number)
+            places = [part.grad.data_ptr() for part in model.parameters()]
+            for _ in range(2):
+                (model() * (1 + number)).backward()  # adds to the gradients, which stay where they are
+                inner.step()
+                sync.step()
+            same = [part.grad.data_ptr() for part in model.parameters()] == places
+            return bits(model), same, [sync.inner_step, sync._copies is None]
+
+    whole = peers(2, main)
+    cut_small(monkeypatch)
+    cut = peers(2, main)
+    assert cut[0] == cut[1]
+    assert cut[0][1]
+    assert whole[0][2] == [3, False]
+    if wire == "native":
+        assert cut[0][0] == whole[0][0]
+
+
 @pytest.mark.usefixtures("small_pieces")
 def test_an_optimizer_of_ones_own_steps_as_a_whole() -> None:
     class Own(Nesterov):
@@ -132,6 +170,56 @@ def test_an_optimizer_of_ones_own_steps_as_a_whole() -> None:
     with DiLoCo(None, model, adam(model), inner_steps=1, outer=Own()) as sync:
         trains(sync, model, adam(model), 1)
     assert sizes == [sum(part.numel() for part in model.parameters())]
+
+
+# ---- how many are on their way ----
+
+
+class Line:
+    """A line on which each call takes so many seconds; counts the most calls on their way at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.flying = self.most = 0
+
+    def begin(self, number: int, flight: pieces.Flight) -> Any:
+        self.flying += 1
+        self.most = max(self.most, self.flying)
+        flight.taken[:] = number
+        return self
+
+    def wait(self) -> Any:
+        self.flying -= 1
+        return self
+
+
+def test_far_peers_have_more_pieces_on_their_way(small_pieces: None) -> None:
+    for seconds, most in ((0.001, pieces.NEAR), (0.1, pieces.FAR)):
+        cut = pieces.Pieces(16 * 20 + 5)
+        line = Line(seconds)
+        for turn in range(2):
+            seen = []
+            for flight, result in cut.averages(lambda flight: flight.given.fill(0), line.begin):
+                assert result is line
+                seen.append((flight.piece.start, flight.taken.size, flight.taken[0]))
+                if flight.piece.start == 0 and cut.is_far:
+                    cut.widen()
+            assert seen == [(16 * number, 16 if number < 20 else 5, number) for number in range(21)]
+            assert line.most == (pieces.NEAR if turn == 0 else most)
+            assert line.flying == 0
+
+
+def test_what_is_left_behind_is_not_used_again(small_pieces: None) -> None:
+    cut, line = pieces.Pieces(16 * 10), Line(0.1)
+    flights = []
+    for _ in cut.averages(lambda flight: flights.append(flight), line.begin):
+        if cut.over == 2:
+            break
+    assert len(cut.abandon()) == line.flying == 2  # the third is over
+    left = {id(one.given.base) for one in flights}
+    next(iter(cut.averages(lambda flight: flights.append(flight), line.begin)))
+    assert id(flights[-1].given.base) not in left
+    cut.drain()
 
 
 # ---- memory ----

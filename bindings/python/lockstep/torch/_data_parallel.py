@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from ..types import WireFormat, WireFormatName
+from . import _pieces
 from ._checked import check_state, check_tensors, sampler_states_of, weight_of
-from ._flat import HostTensors, check_types, gradient_of, zeros
+from ._flat import HostTensors, borrowable, check_types, gradient_of, zeros
+from ._outer import Floats
 from ._replica import local_of, state_of
 from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, take_copies
+
+_MOST_TENSORS = 60_000  # of one call; the library allows some more
 
 
 class DataParallel(Strategy):
@@ -28,6 +32,9 @@ class DataParallel(Strategy):
         examples. All peers set it, or none does (None).
     inner: an optimizer of torch, or a list of optimizers.
     The other arguments are those of LocalSGD. A gradient that is None counts as zeros, and is set to the average.
+    The gradients of a model above 8 MiB of float32 are reduced where they are, if they are float32, contiguous, in the
+    memory of the host and share no memory; others are copied there. The all-reduce needs memory for one copy of its
+    input.
     Raises ValueError, TypeError.
     """
 
@@ -45,10 +52,15 @@ class DataParallel(Strategy):
         self.weight: float | None = None
         self._wire = Wire.of(wire)
         check_types(self._named)
-        count = sum(local_of(parameter).numel() for _, parameter in self._named)
-        pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
-        self._gradient = zeros(count, pinned)
-        self._residual = zeros(count, pinned) if self._wire.error_feedback else None
+        ends = list(itertools.accumulate(local_of(parameter).numel() for _, parameter in self._named))
+        self._parts = [slice(begin, end) for begin, end in zip([0, *ends], ends)]
+        self._pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
+        self._copies: Floats | None = None  # of gradients that cannot be reduced where they are
+        residual = zeros(ends[-1], self._pinned) if self._wire.error_feedback else None
+        self._is_large = ends[-1] > _pieces.SMALL and len(ends) < _MOST_TENSORS
+        self._residuals = None if residual is None else [residual]
+        if residual is not None and self._is_large:
+            self._residuals = [residual[part] for part in self._parts]
         self._reduction: Reduction | None = None
         self._hook: Any = None
         self._seconds = 0.0
@@ -157,27 +169,31 @@ class DataParallel(Strategy):
             raise RuntimeError("the inner optimizer makes a second step; allowed: step() of the strategy after each")
         begin = self._now()
         with torch.no_grad():
-            parts = list(self._parts())
-            for (name, _), (parameter, part) in zip(self._named, parts):
-                if parameter.grad is None:
-                    part.zero_()
-                else:
-                    part.copy_(gradient_of(name, parameter))
-            weight = None if self.weight is None else weight_of(self.weight)
-            reduction = Reduction([self._gradient], weight, GRADIENT_TAG, self._residual)
-            self._begin(reduction, self._wire)
-            for parameter, part in parts:
+            for _, parameter in self._named:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
-                local_of(parameter.grad).copy_(part)
+            gradients = [gradient_of(name, parameter) for name, parameter in self._named]
+            arrays = self._arrays_of(gradients)
+            weight = None if self.weight is None else weight_of(self.weight)
+            whole = arrays if self._is_large or self._copies is None else [self._copies]
+            reduction = Reduction(whole, weight, GRADIENT_TAG, self._residuals)
+            self._begin(reduction, self._wire)
+            for gradient, array in zip(gradients, arrays):
+                if array.ctypes.data != gradient.data_ptr():
+                    gradient.copy_(torch.from_numpy(array).view(gradient.shape))
         self._reduction = reduction
         self._seconds = self._now() - begin
 
-    def _parts(self) -> Any:
-        """Each parameter, with its place in the flat gradient as a tensor."""
-        at = 0
-        for _, parameter in self._named:
-            shape = local_of(parameter).shape
-            size = int(np.prod(shape))
-            yield parameter, torch.from_numpy(self._gradient[at : at + size]).view(shape)
-            at += size
+    def _arrays_of(self, gradients: list[Any]) -> list[Floats]:
+        """The gradients as arrays that can be reduced in place: their own memory if they are large, or copies."""
+        lent = borrowable(gradients) if self._is_large else set()
+        arrays = []
+        for gradient, part in zip(gradients, self._parts):
+            if id(gradient) in lent and gradient.dtype is torch.float32:
+                arrays.append(gradient.view(-1).numpy())
+                continue
+            if self._copies is None:
+                self._copies = zeros(self._parts[-1].stop, self._pinned)
+            arrays.append(self._copies[part])
+            torch.from_numpy(arrays[-1]).view(gradient.shape).copy_(gradient)
+        return arrays

@@ -194,7 +194,7 @@ class Fragment:
             raise ValueError(f"outer is {self._outer!r}; allowed: one that steps in native code")
         rows: list[_Row] = []
         owns = [local_of(parameter).detach() for _, parameter, _ in self._parts]
-        lent = _lent(owns)
+        lent = borrowable(owns)
         for own, (_, _, part) in zip(owns, self._parts):
             if own.numel():
                 now = _flat(own) if id(own) in lent else _flat(own.clone(memory_format=torch.contiguous_format))
@@ -333,7 +333,7 @@ def _flat(own: Any) -> Any:
     return flat if flat.dtype is torch.bfloat16 else flat.numpy()  # numpy has no bfloat16
 
 
-def _lent(owns: Sequence[Any]) -> set[int]:
+def borrowable(owns: Sequence[Any]) -> set[int]:
     """The ids of the tensors whose memory can be borrowed: of the host, contiguous, and of no other tensor as well."""
     lent: set[int] = set()
     last: Any = None

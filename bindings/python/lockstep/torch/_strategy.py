@@ -124,7 +124,7 @@ class Reduction:
         arrays: list[Floats],
         weight: float | None,
         tag: int,
-        residual: Floats | None,
+        residual: Floats | Sequence[Floats] | None,
         observes: bool = False,
     ) -> None:
         self.pending = np.zeros(2, np.float32)  # above 0 after the reduction: a peer has seen newcomers; that prefetch
@@ -133,7 +133,8 @@ class Reduction:
         self.tag = tag
         self.observes = observes
         self.is_void = False  # all that contributed are lost: there is no average
-        self.residuals = None if residual is None else [residual, np.zeros(2, np.float32)]
+        parts = [residual] if isinstance(residual, np.ndarray) else residual  # like `arrays`
+        self.residuals = None if parts is None else [*parts, np.zeros(2, np.float32)]
         self.work: Work | None = None
         self.result: Result | None = None
 
