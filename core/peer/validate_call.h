@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "core/base/result.h"
-#include "core/ring/request.h"
+#include "core/peer/input.h"
 
 namespace lockstep::peer {
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lockstep.torch._sparse_average import SparseAverage, decode_all
-from lockstep.torch._sparse_codec import Elements, Sparse, SparseCodec
+from lockstep.torch._sparse_codec import Sparse, SparseCodec
 from strategy_programs import hash_of
 from strategy_reference import average_sparse, part_of, runs, scattered, sparse
 
@@ -29,6 +29,8 @@ CODECS = st.builds(
     st.floats(0.01, 1),
     st.integers(1, 30),
 )
+
+OF_THREE = SparseCodec.of_runs({"all": 3}, density=1.0, chunk=3)
 
 quickly = settings(max_examples=100, deadline=None, database=None, derandomize=True)
 
@@ -322,15 +324,15 @@ def test_an_average_is_that_of_the_reference(
 
 
 def of(places: list[int], values: list[float], weight: float | None = None) -> Sparse:
-    elements = Elements(
-        np.array(places, np.int64), np.array(values, np.float32), float(np.square(np.array(values)).sum())
-    )
-    return Sparse([elements], weight, False, 1.0)
+    """A contribution to three elements; its values have at most two sizes, so that a block holds them exactly."""
+    dense = np.zeros(3, np.float32)
+    dense[places] = values
+    return OF_THREE.decode(OF_THREE.encode(dense, weight))
 
 
-def averaged(contributions: list[Sparse], size: int = 3, **how: bool) -> list[float]:
-    out = np.full(size, 5, np.float32)
-    SparseAverage(**{"counts_absent": False, "clips": False, **how}).compute(contributions, [slice(0, size)], out)
+def averaged(contributions: list[Sparse], **how: bool) -> list[float]:
+    out = np.full(3, 5, np.float32)
+    SparseAverage(**{"counts_absent": False, "clips": False, **how}).compute(contributions, [slice(0, 3)], out)
     numbers: list[float] = out.tolist()
     return numbers
 

@@ -145,13 +145,13 @@ def test_every_bit_under_churn_is_that_of_the_reference() -> None:
 
 
 def test_a_round_that_is_retried_must_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check finds a peer that adds its progress to the error for each attempt."""
+    """The check finds a peer that adds its error once more for each attempt."""
     gather = Strategy._gather
 
     def gathers(self: Any, *arguments: Any) -> Any:
         gathered = gather(self, *arguments)
         if self._retries:
-            self._fragments[0].gradient += self._fragments[0].residual
+            self._fragments[0].residual += self._fragments[0].residual
         return gathered
 
     monkeypatch.setattr(Strategy, "_gather", gathers)

@@ -13,21 +13,30 @@ __all__: list[str] = [
     "Coordinator",
     "Handle",
     "Result",
+    "SketchHash",
+    "SparseAverage",
+    "SparseBlock",
+    "SparseEncoder",
+    "SparseLayout",
     "Swarm",
+    "TileDct",
     "Waker",
     "Work",
     "begin_exit",
     "bytes_of",
     "collect",
     "constants",
+    "cosines",
     "describe",
     "difference",
+    "direction",
     "end_lines",
     "fetch_lines",
     "hold",
     "is_exiting",
     "nesterov_step",
     "peer_id_text",
+    "philox",
     "sgd_step",
     "status_string",
     "version",
@@ -290,14 +299,262 @@ class Communicator:
     def watch_state(self, arg0: typing.Any, arg1: dict) -> None: ...
     def world(self) -> tuple[int, int, int, typing.Any, int, int, int, int, int, int]: ...
 
+class TileDct:
+    """
+    The DCT-II of tiles of height * width elements, and its inverse.
+    """
+    def __init__(
+        self, height: typing.SupportsInt | typing.SupportsIndex, width: typing.SupportsInt | typing.SupportsIndex
+    ) -> None: ...
+    def backward(
+        self,
+        coefficients: typing.Any,
+        values: typing.Any,
+        grid: tuple[
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ],
+    ) -> None:
+        """
+        The inverse.
+        """
+    def forward(
+        self,
+        values: typing.Any,
+        coefficients: typing.Any,
+        grid: tuple[
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ],
+    ) -> None:
+        """
+        Sets coefficients, tile after tile; grid as in SparseEncoder.add_momentum().
+        """
+
+class SparseLayout:
+    """
+    How tensors are cut into chunks: for each tensor, runs of (chunks, length of a chunk, most kept elements).
+    """
+    def __init__(
+        self,
+        tensors: collections.abc.Sequence[
+            collections.abc.Sequence[
+                tuple[
+                    typing.SupportsInt | typing.SupportsIndex,
+                    typing.SupportsInt | typing.SupportsIndex,
+                    typing.SupportsInt | typing.SupportsIndex,
+                ]
+            ]
+        ],
+    ) -> None: ...
+    @property
+    def most_bytes(self) -> int:
+        """
+        Size of the largest block.
+        """
+
+class SparseEncoder:
+    """
+    Writes a block of the largest elements, chunk after chunk, in the order of the layout.
+    """
+    def __init__(self, layout: SparseLayout) -> None: ...
+    def add(self, values: typing.Any) -> None:
+        """
+        The next chunks: whole ones, of one tensor.
+        """
+    def add_momentum(
+        self,
+        dct: TileDct,
+        grid: tuple[
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ],
+        error: typing.Any,
+        gradient: typing.Any,
+        stride: typing.SupportsInt | typing.SupportsIndex,
+        decay: typing.SupportsFloat | typing.SupportsIndex,
+        lr: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None:
+        """
+        The next chunks, of DCT(decay * error + lr * gradient), for tiles.
+
+        grid: how many tiles are below each other and side by side, and the elements from row to row of error.
+        gradient: None for zeros. stride: the elements from row to row of gradient. Arrays begin with the first tile.
+        """
+    def add_progress(
+        self, error: typing.Any, theta: typing.Any, now: typing.Any, decay: typing.SupportsFloat | typing.SupportsIndex
+    ) -> None:
+        """
+        The next chunks, of decay * error + (theta - now); now: float32, bfloat16 or float16.
+        """
+    def write(
+        self,
+        block: typing.Any,
+        weight: typing.SupportsFloat | typing.SupportsIndex | None,
+        has_newcomers: bool,
+        rate: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None:
+        """
+        Writes the block into an array of bytes.
+        """
+    @property
+    def size(self) -> int:
+        """
+        Bytes of the block, after the last chunk.
+        """
+
+class SparseBlock:
+    """
+    A block that was checked.
+    """
+    @staticmethod
+    def decode(layout: SparseLayout, block: typing.Any) -> typing.Any:
+        """
+        Reads any bytes: a SparseBlock, or what is wrong with them as (kind, at, found, allowed, other, number, second).
+        """
+    def count(self, tensor: typing.SupportsInt | typing.SupportsIndex) -> int:
+        """
+        Elements of a tensor in the block.
+        """
+    def energy(self, tensor: typing.SupportsInt | typing.SupportsIndex) -> float:
+        """
+        Sum of the squares of a tensor's values.
+        """
+    def read(self, tensor: typing.SupportsInt | typing.SupportsIndex, places: typing.Any, values: typing.Any) -> None:
+        """
+        Sets arrays of int64 and float32 to the elements of a tensor.
+        """
+    @property
+    def has_newcomers(self) -> bool: ...
+    @property
+    def rate(self) -> float: ...
+    @property
+    def weight(self) -> float | None: ...
+
+class SparseAverage:
+    """
+    The average of blocks, and steps along it.
+    """
+    def __init__(self, blocks: collections.abc.Sequence[SparseBlock], counts_absent: bool, clips: bool) -> None: ...
+    def average(self, tensor: typing.SupportsInt | typing.SupportsIndex, out: typing.Any) -> None:
+        """
+        Sets out to the average of a tensor.
+        """
+    def sign_step(
+        self,
+        own: SparseBlock | None,
+        tensor: typing.SupportsInt | typing.SupportsIndex,
+        begin: typing.SupportsInt | typing.SupportsIndex,
+        dct: TileDct,
+        grid: tuple[
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ],
+        error: typing.Any,
+        theta: typing.Any,
+        gradient: typing.Any,
+        stride: typing.SupportsInt | typing.SupportsIndex,
+        model: typing.Any,
+        decay: typing.SupportsFloat | typing.SupportsIndex,
+        lr: typing.SupportsFloat | typing.SupportsIndex,
+        remains: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None:
+        """
+        The step of DeMo, for tiles as in SparseEncoder.add_momentum().
+
+        error = decay * error + lr * gradient - inverse DCT(own);
+        theta = remains * theta - lr * sign(inverse DCT(average)); model, unless None, becomes theta.
+        begin: the first of the tiles' coefficients, in the tensor.
+        """
+    def sparse_step(
+        self,
+        own: SparseBlock | None,
+        tensor: typing.SupportsInt | typing.SupportsIndex,
+        begin: typing.SupportsInt | typing.SupportsIndex,
+        error: typing.Any,
+        theta: typing.Any,
+        now: typing.Any,
+        model: typing.Any,
+        decay: typing.SupportsFloat | typing.SupportsIndex,
+        lr: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None:
+        """
+        The step of SparseLoCo, for whole chunks of a tensor from element begin on.
+
+        error = decay * error + (theta - now) - own; theta = theta - lr * average; model, unless None, becomes theta.
+        own: a block, or None.
+        """
+    @property
+    def total(self) -> float:
+        """
+        Sum of the weights.
+        """
+
+class SketchHash:
+    """
+    The hash functions of count sketches, in chunks of 4096 elements.
+    """
+    def __init__(
+        self,
+        count: typing.SupportsInt | typing.SupportsIndex,
+        each: typing.SupportsInt | typing.SupportsIndex,
+        last: typing.SupportsInt | typing.SupportsIndex,
+        key: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex],
+    ) -> None: ...
+    def sketch(
+        self,
+        turn: typing.SupportsInt | typing.SupportsIndex,
+        first: typing.SupportsInt | typing.SupportsIndex,
+        values: typing.Any,
+        buckets: typing.Any,
+    ) -> None:
+        """
+        Sets the buckets of whole chunks from element first on.
+        """
+    def unsketch(
+        self,
+        turn: typing.SupportsInt | typing.SupportsIndex,
+        first: typing.SupportsInt | typing.SupportsIndex,
+        values: typing.Any,
+        buckets: typing.Any,
+    ) -> None:
+        """
+        Sets values to their buckets, with the signs taken back.
+        """
+    @property
+    def buckets(self) -> int:
+        """
+        Number of all buckets.
+        """
+
 def begin_exit() -> None: ...
 def bytes_of(arg0: typing.Any) -> bytes: ...
 def collect() -> None: ...
 def constants() -> dict: ...
+def cosines(count: typing.SupportsInt | typing.SupportsIndex) -> list[int]:
+    """
+    The matrix of the DCT-II of count elements, times 2**15, as integers, row by row.
+    """
+
 def describe(arg0: typing.Any) -> tuple[int, str]: ...
 def difference(into: typing.Any, old: typing.Any, now: typing.Any) -> None:
     """
     into = old - now, as float32, where old is rounded to the type of now first: float32, bfloat16 or float16.
+    """
+
+def direction(
+    first: typing.SupportsInt | typing.SupportsIndex,
+    rest: typing.Annotated[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(3)"],
+    key: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex],
+    slope: typing.SupportsFloat | typing.SupportsIndex,
+    values: typing.Any,
+) -> None:
+    """
+    Sets values to slope or -slope, by bits of Philox from bit first on.
     """
 
 def end_lines() -> None: ...
@@ -321,6 +578,16 @@ def nesterov_step(
     """
 
 def peer_id_text(arg0: bytes) -> str: ...
+def philox(
+    first: typing.SupportsInt | typing.SupportsIndex,
+    rest: typing.Annotated[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], "FixedSize(3)"],
+    key: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex],
+    words: typing.Any,
+) -> None:
+    """
+    Sets words to those of the counters (first, *rest), (first + 1, *rest), ...: 4 words for each.
+    """
+
 def sgd_step(
     theta: typing.Any, gradient: typing.Any, lr: typing.SupportsFloat | typing.SupportsIndex, model: typing.Any
 ) -> None:

@@ -10,6 +10,7 @@
 #include "bindings/python/native/lines.h"
 #include "bindings/python/native/outer_kernels.h"
 #include "bindings/python/native/result.h"
+#include "bindings/python/native/sparse_kernels.h"
 #include "bindings/python/native/swarm.h"
 #include "bindings/python/native/work.h"
 #include "lockstep.h"
@@ -55,6 +56,7 @@ PYBIND11_MODULE(_lockstep, module) {
   lockstep::python::define_swarm(module);
   lockstep::python::define_communicator(module);
   lockstep::python::define_outer_kernels(module);
+  lockstep::python::define_sparse_kernels(module);
   module.def("version", &lockstep_version_string);
   module.def("constants", &constants);
   module.def("status_string", [](int status) { return lockstep_status_string(static_cast<lockstep_status>(status)); });

@@ -35,6 +35,7 @@ from compare.words import three_digits
 
 IN_FLIGHT = 64 << 20  # bytes of pieces on their way, and of the library
 FRAGMENTS = 4  # of a streaming strategy
+COLUMNS = 1000  # of a matrix
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Stated:
     copies: float32 copies of the parameters that it holds. goal: largest ratio to an all-reduce; None: none is set.
     """
 
-    copies: int
+    copies: float
     goal: float | None = None
 
 
@@ -56,9 +57,9 @@ STRATEGIES: Mapping[str, Stated] = {
     "DESLOC": Stated(5),
     "DataParallel": Stated(1),
     "DPLoRA": Stated(2),
-    "SparseLoCo": Stated(3, 3.0),
-    "SketchedSGD": Stated(3, 3.0),
-    "DeMo": Stated(3, 5.0),
+    "SparseLoCo": Stated(2, 3.0),
+    "SketchedSGD": Stated(1.2, 3.0),
+    "DeMo": Stated(2, 5.0),
     "JustOneByte": Stated(2),
 }
 DEFAULT = ("LocalSGD", "FedAvg", "DiLoCo", "StreamingDiLoCo", "DataParallel", "SparseLoCo", "SketchedSGD", "DeMo")
@@ -93,7 +94,7 @@ class Row:
     @property
     def bound(self) -> int:
         """What the strategy may hold, in bytes."""
-        return STRATEGIES[self.strategy].copies * self.bytes + IN_FLIGHT
+        return int(STRATEGIES[self.strategy].copies * self.bytes) + IN_FLIGHT
 
 
 def report(rows: Sequence[Row]) -> str:
@@ -114,6 +115,11 @@ def sizes_of(params: int, tensors: int) -> list[int]:
     weights = [1 + number % 4 for number in range(tensors)]
     ends = [params * sum(weights[: number + 1]) // sum(weights) for number in range(tensors)]
     return [end - begin for begin, end in zip([0, *ends], ends)]
+
+
+def shape_of(size: int) -> tuple[int, ...]:
+    """A matrix of about so many elements, as most parameters are; a vector if it is small."""
+    return (size // COLUMNS, COLUMNS) if size >= 64 * COLUMNS else (size,)
 
 
 def number_of(words: str) -> int:
@@ -148,7 +154,7 @@ class Trainer:
         model.blocks = torch.nn.ModuleList()
         for size in sizes:
             block = torch.nn.Module()
-            block.weight = torch.nn.Parameter(torch.rand(size, generator=generator) - 0.5)
+            block.weight = torch.nn.Parameter(torch.rand(shape_of(size), generator=generator) - 0.5)
             model.blocks.append(block)
         self._parameters = list(model.parameters())
         gradients = [torch.zeros_like(parameter) for parameter in self._parameters]
@@ -172,7 +178,7 @@ class Trainer:
             for parameter in self._parameters:
                 whole = parameter.numel() // move.numel() * move.numel()
                 for changed in (parameter, parameter.grad):
-                    changed[:whole].view(-1, move.numel()).add_(move)
+                    changed.view(-1)[:whole].view(-1, move.numel()).add_(move)
         return self._timed(self._step)
 
     def raw(self) -> tuple[float, float]:

@@ -1,44 +1,54 @@
 """The discrete cosine transform of matrices in tiles, equal bit for bit on every CPU.
 
-The transform works on integers: cosines with 15 binary places, and the elements of a tile with 16 bits, as multiples of
-a power of two that fits the largest of them. Every product and every partial sum of the matrix products is an integer
-below 2^53, which float64 holds exactly. So no operation rounds, and neither the order of the sums nor fused operations
-matter: any matrix product of float64 gives these bits.
+The transform works on integers, so that nothing is rounded before its end: core/kernels/training/dct.h.
 """
 
 from __future__ import annotations
 
-import decimal
 import functools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._outer import Floats, exact
+from .. import _lockstep as native
+from ._outer import Floats
 
 LONGEST_SIDE = 64  # of a tile: a place in a tile has 12 bits; and partial sums stay below 2^53
 
-Doubles = NDArray[np.float64]
-
-_COSINE_BITS = 15
-_ELEMENT_BITS = 16
-_PI = decimal.Decimal("3.14159265358979323846264338327950288419716939937510")
-_PRECISION = 45  # decimal digits
-_AT_ONCE = 1 << 16  # elements that one product takes, about: they stay in the cache
-_WITHOUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
-_LEAST_EXPONENT = -149  # no float32 but 0 has a smaller one
+_AT_ONCE = 1 << 18  # elements of a strip, about
 
 
 @dataclass(frozen=True)
-class _Strip:
-    """Some rows of tiles of one size."""
+class Strip:
+    """Tiles of one size that lie side by side, and one below the other, in a matrix.
 
-    rows: slice
-    columns: slice
+    top, left: of the first tile, in elements. down, across: numbers of tiles. begin: of the strip's coefficients.
+    """
+
+    dct: native.TileDct
     height: int
     width: int
-    coefficients: slice
+    top: int
+    left: int
+    down: int
+    across: int
+    begin: int
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.down * self.height * self.across * self.width
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the matrix in which the strip lies."""
+        return slice(self.top, self.top + self.down * self.height)
+
+    @property
+    def columns(self) -> slice:
+        """The columns of the matrix in which the strip lies."""
+        return slice(self.left, self.left + self.across * self.width)
 
 
 class TiledDct:
@@ -51,101 +61,58 @@ class TiledDct:
     """
 
     def __init__(self, rows: int, columns: int, side: int) -> None:
-        self._shape = (rows, columns)
-        self._strips: list[_Strip] = []
+        self.shape = (rows, columns)
+        self.strips: list[Strip] = []
+        """All tiles, in the order of the coefficients."""
         self.chunks: list[tuple[int, int]] = []
         """Numbers of tiles and their sizes in elements, in the order of the coefficients."""
         begin = 0
-        for down, height in _cuts(rows, side):
-            for across, width in _cuts(columns, side):
-                breadth = across.stop - across.start
-                self.chunks.append(((down.stop - down.start) // height * (breadth // width), height * width))
-                many = height * max(1, _AT_ONCE // (height * breadth))
-                for top in range(down.start, down.stop, many):
-                    part = slice(top, min(top + many, down.stop))
-                    end = begin + (part.stop - part.start) * breadth
-                    self._strips.append(_Strip(part, across, height, width, slice(begin, end)))
-                    begin = end
+        for top, down, height in _cuts(rows, side):
+            for left, across, width in _cuts(columns, side):
+                self.chunks.append((down * across, height * width))
+                many = max(1, _AT_ONCE // (height * width * across))
+                for first in range(0, down, many):
+                    count = min(many, down - first)
+                    strip = Strip(
+                        _transform(height, width), height, width, top + first * height, left, count, across, begin
+                    )
+                    self.strips.append(strip)
+                    begin += strip.size
+
+    def grid(self, strip: Strip) -> tuple[int, int, int]:
+        """Tiles below each other, and side by side, and the elements from one row of the matrix to the next."""
+        return strip.down, strip.across, self.shape[1]
+
+    def first(self, strip: Strip) -> int:
+        """The first element of a strip, in the matrix."""
+        return strip.top * self.shape[1] + strip.left
 
     def forward(self, values: Floats, coefficients: Floats) -> None:
         """Sets the coefficients from values; both float32, one dimension. A NaN or an infinity makes its tile NaN."""
-        matrix = values.reshape(self._shape)
-        with exact():
-            for strip in self._strips:
-                tiles = _in_tiles(matrix[strip.rows, strip.columns], strip.height, strip.width)
-                left, right = _cosines(strip.height), _cosines(strip.width)
-                coefficients[strip.coefficients] = _product(left, tiles, right.T).reshape(-1)
+        for strip in self.strips:
+            into = coefficients[strip.begin : strip.begin + strip.size]
+            strip.dct.forward(values[self.first(strip) :], into, self.grid(strip))
 
     def backward(self, coefficients: Floats, values: Floats) -> None:
         """Sets values from coefficients; both float32, one dimension."""
-        matrix = values.reshape(self._shape)
-        with exact():
-            for strip in self._strips:
-                tiles = coefficients[strip.coefficients].reshape(-1, strip.height, strip.width)
-                left, right = _cosines(strip.height), _cosines(strip.width)
-                part = matrix[strip.rows, strip.columns]
-                part[:] = _in_rows(_product(left.T, tiles, right), part.shape)
+        coefficients = coefficients.copy() if coefficients is values else coefficients
+        for strip in self.strips:
+            part = coefficients[strip.begin : strip.begin + strip.size]
+            strip.dct.backward(part, values[self.first(strip) :], self.grid(strip))
 
 
-def _cuts(length: int, side: int) -> list[tuple[slice, int]]:
-    """The parts of a length whose pieces have one size, with this size: whole pieces, and the rest."""
-    whole = length - length % side
-    parts = [(slice(0, whole), side), (slice(whole, length), length - whole)]
-    return [(part, size) for part, size in parts if part.start < part.stop]
+def _cuts(length: int, side: int) -> list[tuple[int, int, int]]:
+    """The parts of a length whose pieces have one size: where each begins, its pieces, their size."""
+    whole, rest = divmod(length, side)
+    parts = [(0, whole, side), (whole * side, 1, rest)]
+    return [(begin, count, size) for begin, count, size in parts if count and size]
 
 
-def _in_tiles(part: Floats, height: int, width: int) -> Floats:
-    """The tiles of a part of a matrix: three dimensions."""
-    rows, columns = part.shape
-    split = part.reshape(rows // height, height, columns // width, width)
-    return split.transpose(0, 2, 1, 3).reshape(-1, height, width)
+@functools.lru_cache(4)  # most models need one for matrices and one for vectors
+def _transform(height: int, width: int) -> native.TileDct:
+    return native.TileDct(height, width)
 
 
-def _in_rows(tiles: Floats, shape: tuple[int, ...]) -> Floats:
-    """What _in_tiles() was given."""
-    rows, columns = shape
-    _, height, width = tiles.shape
-    split = tiles.reshape(rows // height, columns // width, height, width)
-    return split.transpose(0, 2, 1, 3).reshape(shape)
-
-
-def _product(left: Doubles, tiles: Floats, right: Doubles) -> Floats:
-    """The product left @ tile @ right of each tile, with cosines left and right; rounded once, to float32, at the end.
-
-    Invariant: rows and columns of cosines have a sum of absolute values of at most 8 * 2^15 + 32 and elements of tiles
-    are at most 2^16, so all partial sums stay below 2^53.
-    """
-    elements = tiles.astype(np.float64)
-    largest = (elements.view(np.int64) & _WITHOUT_SIGN).max(axis=(1, 2), keepdims=True)
-    exponents = np.maximum((largest >> 52) - 1022, _LEAST_EXPONENT)  # elements are below 2^exponent
-    scales = _ELEMENT_BITS - exponents
-    integers = np.rint(elements * np.ldexp(1.0, scales))
-    products = np.matmul(left, np.matmul(integers, right))
-    rounded: Floats = (products * np.ldexp(1.0, -scales - 2 * _COSINE_BITS)).astype(np.float32)
-    return rounded
-
-
-@functools.lru_cache(LONGEST_SIDE)
-def _cosines(count: int) -> Doubles:
+def _cosines(count: int) -> NDArray[np.float64]:
     """The matrix of the DCT-II of `count` elements, times 2^15, rounded to integers: row u, column x."""
-    with decimal.localcontext() as context:
-        context.prec = _PRECISION
-        roots = [(decimal.Decimal(1 if row == 0 else 2) / count).sqrt() for row in range(count)]
-        cosines = [_cosine(_PI * quarter / (2 * count)) for quarter in range(4 * count)]
-        entries = [
-            [
-                int((root * cosines[(2 * column + 1) * row % (4 * count)] * 2**_COSINE_BITS).to_integral_value())
-                for column in range(count)
-            ]
-            for row, root in enumerate(roots)
-        ]
-    return np.array(entries, np.float64)
-
-
-def _cosine(angle: decimal.Decimal) -> decimal.Decimal:
-    """The cosine of an angle from 0 to two pi, by its Taylor series."""
-    term = total = decimal.Decimal(1)
-    for number in range(1, 40):
-        term = -term * angle * angle / (2 * number * (2 * number - 1))
-        total += term
-    return total
+    return np.array(native.cosines(count), np.float64).reshape(count, count)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import _lockstep as native
 from ._checked import at_least_0, number, whole_number
-from ._dct import LONGEST_SIDE, TiledDct
-from ._flat import Fragment, zeros
-from ._outer import Floats, OuterOptimizer, blocks, exact
+from ._dct import LONGEST_SIDE, Strip, TiledDct
+from ._flat import Fragment
+from ._held import HeldModel, is_lendable, memory_of
+from ._outer import Floats, OuterOptimizer
 from ._sparse_average import SparseAverage
 from ._sparse_codec import SparseCodec
 from ._sparse_updates import SparseUpdates
@@ -47,8 +49,8 @@ class DeMo(SparseUpdates):
     All numbers are equal on all peers. step(weight) works as in SparseLoCo.
 
     The shared parameters have equal bits on every CPU: no sum of the DCT is rounded. The error belongs to a peer, and
-    newcomers begin with 0. The error changes when a step is made, and only then. Memory: 4 times the size of the model
-    in float32. Errors are those of SparseLoCo.
+    newcomers begin with 0. The error changes when a step is made, and only then. Memory: 2 times the size of the model
+    in float32, and the blocks of all peers. Errors are those of SparseLoCo.
     Raises ValueError, TypeError.
 
     Example:
@@ -96,7 +98,6 @@ class DeMo(SparseUpdates):
         chunks = {name: tiles.chunks for name, tiles in self._tiles.items()}
         self._codec = SparseCodec(chunks, lambda length: min(self._topk, length))
         self._average = SparseAverage(counts_absent=False, clips=False)
-        self._coefficients = zeros(fragment.theta.size, pinned=False)
 
     @property
     def lr(self) -> float:
@@ -120,29 +121,63 @@ class DeMo(SparseUpdates):
         return self.lr
 
     def _step_with_peers(self, fragment: Fragment) -> bool:
-        fragment.take_gradients()
-        error, wanted = self._error_of(fragment), fragment.gradient
-        decay, rate = np.float32(self._decay), np.float32(self.lr)
-        with exact():
-            for piece in blocks(wanted.size):
-                np.multiply(wanted[piece], rate, out=wanted[piece])
-                np.add(error[piece] * decay, wanted[piece], out=wanted[piece])
-        coefficients = self._coefficients
-        for part, tiles in zip(self._codec.parts, self._tiles.values()):
-            tiles.forward(wanted[part], coefficients[part])
-        sent, has_newcomers = self._exchange(coefficients, out=coefficients)
-        if sent.weight != 0:
-            for part, tiles, tensor in zip(self._codec.parts, self._tiles.values(), sent.tensors):
-                own = np.zeros(part.stop - part.start, np.float32)
-                own[tensor.places] = tensor.values
-                tiles.backward(own, error[part])
-                with exact():
-                    np.subtract(wanted[part], error[part], out=wanted[part])
-        for part, tiles in zip(self._codec.parts, self._tiles.values()):
-            tiles.backward(coefficients[part], error[part])
-        fragment.residual, fragment.gradient = wanted, error
-        fragment.step()
+        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
+        gradients = _Gradients(fragment)
+        decay, lr = float(np.float32(self._decay)), float(np.float32(self.lr))
+        tiled = list(self._tiles.values())
+
+        def add_momentum(encoder: native.SparseEncoder) -> None:
+            for tensor, (tiles, (_, part)) in enumerate(zip(tiled, held.parts)):
+                for strip in tiles.strips:
+                    part_of_error = error[part.start + tiles.first(strip) : part.stop]
+                    gradient, stride = gradients.of(tensor, tiles, strip)
+                    encoder.add_momentum(strip.dct, tiles.grid(strip), part_of_error, gradient, stride, decay, lr)
+
+        average, sent, has_newcomers = self._exchange(add_momentum)
+        remains = float(np.float32(self._signs.remains))
+        for tensor, (tiles, (own, part)) in enumerate(zip(tiled, held.parts)):
+            model = memory_of(own.view(-1)) if held.can_be_stored and own.numel() else None
+            for strip in tiles.strips:
+                first = tiles.first(strip)
+                place = slice(part.start + first, part.stop)
+                gradient, stride = gradients.of(tensor, tiles, strip)
+                average.sign_step(
+                    sent,
+                    tensor,
+                    strip.begin,
+                    strip.dct,
+                    tiles.grid(strip),
+                    error[place],
+                    theta[place],
+                    gradient,
+                    stride,
+                    None if model is None else model[first:],
+                    decay,
+                    lr,
+                    remains,
+                )
+        self._is_stored = held.can_be_stored
         return has_newcomers
+
+
+class _Gradients:
+    """The gradients of a fragment as native code reads them."""
+
+    def __init__(self, fragment: Fragment) -> None:
+        self._gradients = fragment.gradients
+
+    def of(self, tensor: int, tiles: TiledDct, strip: Strip) -> tuple[Any, int]:
+        """The gradient of a parameter from the first element of a strip on, and the elements from row to row of it.
+
+        None for zeros. The gradient's own memory where it can be, else a copy of the strip.
+        """
+        gradient = self._gradients[tensor]
+        if gradient is None:
+            return None, 0
+        if is_lendable(gradient):
+            return memory_of(gradient.view(-1)[tiles.first(strip) :]), tiles.shape[1]
+        copy = gradient.reshape(tiles.shape)[strip.rows, strip.columns].cpu().contiguous()
+        return memory_of(copy.view(-1)), strip.across * strip.width
 
 
 class _SignSteps(OuterOptimizer):
@@ -157,14 +192,14 @@ class _SignSteps(OuterOptimizer):
         """False: there is no momentum that peers share."""
         return False
 
+    @property
+    def remains(self) -> float:
+        """What weight decay leaves of a parameter."""
+        return 1 - self.lr * self._weight_decay
+
     def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
-        """Changes the parameters in place; see OuterOptimizer.step()."""
-        lr, remains = np.float32(self.lr), np.float32(1 - self.lr * self._weight_decay)
-        with exact():
-            for part in blocks(theta.size):
-                np.multiply(np.sign(gradient[part]), lr, out=gradient[part])
-                np.multiply(theta[part], remains, out=theta[part])
-                np.subtract(theta[part], gradient[part], out=theta[part])
+        """Makes no step: those of DeMo are made tile by tile."""
+        raise NotImplementedError("DeMo makes its steps tile by tile")
 
     def settings(self) -> Mapping[str, float]:
         """The weight decay; a rate may change, and peers compare it in each step."""

@@ -212,6 +212,16 @@ class Fragment:
         return arrays
 
     @property
+    def parts(self) -> list[tuple[Any, slice]]:
+        """The part of each parameter that lies in this process, with its place in theta."""
+        return [(local_of(parameter).detach(), part) for _, parameter, part in self._parts]
+
+    @property
+    def gradients(self) -> list[Any]:
+        """The gradients of these parts; None where there is none. Raises TypeError for a sparse one."""
+        return [None if one.grad is None else gradient_of(name, one).detach() for name, one, _ in self._parts]
+
+    @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the parts of the parameters that lie in this process, in the order of theta."""
         return {name: tuple(local_of(parameter).shape) for name, parameter, _ in self._parts}

@@ -9,16 +9,14 @@ from typing import Any, Callable
 import numpy as np
 import torch
 
+from .. import _lockstep as native
 from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId
 from ._checked import above_0, number, whole_number
 from ._local_updates import LocalUpdates
 from ._outer import SGD, Bytes, Floats, blocks, exact
-from ._philox import WORDS, halves, philox
+from ._philox import halves, philox
 from ._strategy import AllParameters, Run, StepInfo
-
-_BITS = 32 * WORDS  # elements that one counter of Philox serves
-_SIGN = np.uint32(31)  # place of the sign in a float32
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -74,12 +72,10 @@ class Directions:
 
     def times(self, slope: np.float32, count: int, sample: int, turn: int) -> Iterator[tuple[slice, Floats]]:
         """Slices that tile `count` elements, and in each the direction times a slope, which only changes its sign."""
-        up = slope.view(np.uint32)
         for part in blocks(count):
-            size = part.stop - part.start
-            words = philox(part.start // _BITS, -(-size // _BITS), (sample, *halves(turn)), self._key)
-            bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
-            yield part, (((bits[:size] ^ np.uint8(1)).astype(np.uint32) << _SIGN) ^ up).view(np.float32)
+            values = np.empty(part.stop - part.start, np.float32)
+            native.direction(part.start, (sample, *halves(turn)), self._key, float(slope), values)
+            yield part, values
 
 
 class JustOneByte(LocalUpdates):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .. import _lockstep as native
 from ..types import WireFormat, WireFormatName
 from ._checked import number, whole_number
 from ._flat import Fragment, zeros
+from ._held import HeldModel
 from ._local_updates import LocalUpdates
-from ._outer import SGD, Floats, blocks, exact
-from ._philox import WORDS, Words, halves, philox
+from ._outer import SGD, Floats
+from ._philox import halves
 from ._strategy import GRADIENT_TAG, Reduction, Run, Wire
 
 CHUNK = 4096  # elements that share buckets
-_PER_COUNTER = 2 * WORDS  # elements that one counter of Philox serves: 16 bits each
-_STREAM = 1  # last word of the counters
+_PIECE = 64 * CHUNK  # elements that are measured or applied at once: they stay in the cache
 
 
 class Sketch:
@@ -34,53 +34,22 @@ class Sketch:
     """
 
     def __init__(self, count: int, ratio: float, seed: int, pinned: bool = False) -> None:
-        self._count = count
-        self._ratio = ratio
-        self._key = halves(seed)
         whole, rest = divmod(count, CHUNK)
-        self.buckets = zeros(whole * self._buckets_of(CHUNK) + self._buckets_of(rest), pinned)
+        each, last = (int(-(-elements // ratio)) for elements in (CHUNK, rest))
+        self._hash = native.SketchHash(count, each, last, halves(seed))
+        self.buckets = zeros(whole * each + last, pinned)
 
-    def take(self, values: Floats, turn: int) -> None:
-        """Sets the buckets to the sketch of `count` values.
+    def take(self, values: Floats, turn: int, first: int = 0) -> None:
+        """Sets the buckets to the sketch of values, of all elements or of whole chunks from element `first` on.
 
-        np.bincount adds the values to their buckets one after the other, in the order of the elements, as float64; a
-        sum is rounded to float32 at its end. So the same values give the same bits on every CPU.
+        The values are added to their buckets one after the other, in the order of the elements, as float64; a sum is
+        rounded to float32 at its end. So the same values give the same bits on every CPU.
         """
-        with exact():
-            for part, into, size in self._parts():
-                places, signs = self._hashes(part, size, turn)
-                signed = (values[part].view(np.uint32) ^ signs).view(np.float32)
-                self.buckets[into] = np.bincount(places, signed, into.stop - into.start)
+        self._hash.sketch(turn, first, values, self.buckets)
 
-    def give(self, values: Floats, turn: int) -> None:
-        """Sets `count` values to what the buckets say about them: the signs are exact, and nothing is rounded."""
-        with exact():
-            for part, into, size in self._parts():
-                places, signs = self._hashes(part, size, turn)
-                np.bitwise_xor(self.buckets[into][places].view(np.uint32), signs, out=values[part].view(np.uint32))
-
-    def _buckets_of(self, elements: int) -> int:
-        return int(-(-elements // self._ratio))
-
-    def _parts(self) -> list[tuple[slice, slice, int]]:
-        """Elements, their buckets, and the number of buckets of each of their chunks."""
-        whole = self._count // CHUNK * CHUNK
-        size, rest = self._buckets_of(CHUNK), self._buckets_of(self._count - whole)
-        parts = [(part, slice(part.start // CHUNK * size, part.stop // CHUNK * size), size) for part in blocks(whole)]
-        if rest:
-            parts.append((slice(whole, self._count), slice(self.buckets.size - rest, self.buckets.size), rest))
-        return parts
-
-    def _hashes(self, part: slice, size: int, turn: int) -> tuple[NDArray[np.intp], Words]:
-        """For each element of a part its bucket, counted from the first of the part, and the sign bit of a float32."""
-        count = part.stop - part.start
-        counters = -(-count // _PER_COUNTER)
-        words = philox(part.start // _PER_COUNTER, counters, (*halves(turn), _STREAM), self._key)
-        bits = words.astype("<u4").view("<u2")[:count].astype(np.uint32)  # the lower half of a word comes first
-        places = ((bits >> np.uint32(1)) * np.uint32(size) >> np.uint32(15)).astype(np.intp)
-        for chunk, begin in enumerate(range(CHUNK, count, CHUNK), 1):
-            places[begin : begin + CHUNK] += chunk * size
-        return places, bits << np.uint32(31)
+    def give(self, values: Floats, turn: int, first: int = 0) -> None:
+        """Sets values, as in take(), to what the buckets say about them. The signs are exact: nothing is rounded."""
+        self._hash.unsketch(turn, first, values, self.buckets)
 
 
 class SketchedSGD(LocalUpdates):
@@ -127,6 +96,9 @@ class SketchedSGD(LocalUpdates):
         if not 1 <= self._ratio <= CHUNK:
             raise ValueError(f"ratio is {ratio}; allowed: 1 to {CHUNK}")
         self._seed = whole_number(seed, "seed", 0)
+        self._is_stored = False  # the model has the shared parameters
+        outer = SGD(outer_lr)
+        self._outer_lr = outer.lr
         if Wire.of(wire).error_feedback:
             raise ValueError("wire has error_feedback, but what one sketch has lost fits no other; allowed: without")
         super().__init__(
@@ -134,24 +106,52 @@ class SketchedSGD(LocalUpdates):
             model,
             inner,
             inner_steps=inner_steps,
-            outer=SGD(outer_lr),
+            outer=outer,
             wire=wire,
             minimum_world=minimum_world,
             check_every=check_every,
         )
         pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
-        self._sketch = Sketch(self._fragments[0].gradient.size, self._ratio, self._seed, pinned)
+        self._sketch = Sketch(self._fragments[0].theta.size, self._ratio, self._seed, pinned)
 
     # ---- the engine ----
 
     def _settings(self) -> dict[str, float]:
         return {**super()._settings(), "ratio": self._ratio, "seed": self._seed}
 
+    def _after_inner_step(self) -> int | None:
+        if self._inner_step % self._inner_steps:
+            return None
+        (fragment,) = self._fragments
+        self._is_stored = False
+        self._end_round(fragment, self._reduction_of(fragment))
+        if not self._is_stored:
+            fragment.store(fragment.theta)
+        return 0
+
+    def _sync(self) -> None:
+        super()._sync()
+        self._is_stored = False
+
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
-        self._sketch.take(fragment.gradient, self._outer_step)
+        held, theta = HeldModel(fragment), fragment.theta
+        progress = np.empty(min(_PIECE, theta.size), np.float32)
+        for begin in range(0, theta.size, _PIECE):
+            piece = slice(begin, min(begin + _PIECE, theta.size))
+            for part, now in held.overlaps(piece):
+                native.difference(progress[part.start - begin : part.stop - begin], theta[part], now)
+            self._sketch.take(progress[: piece.stop - begin], self._outer_step, begin)
         weight, self._weight = self._weight, None
         return Reduction([self._sketch.buckets], weight, GRADIENT_TAG + number, None)
 
     def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
-        self._sketch.give(fragment.gradient, self._outer_step)
-        super()._step_of(fragment, reduction)
+        held, theta = HeldModel(fragment), fragment.theta
+        lr = float(np.float32(self._outer_lr))
+        average = np.empty(min(_PIECE, theta.size), np.float32)
+        for begin in range(0, theta.size, _PIECE):
+            piece = slice(begin, min(begin + _PIECE, theta.size))
+            self._sketch.give(average[: piece.stop - begin], self._outer_step, begin)
+            for part, now in held.overlaps(piece, reads=held.can_be_stored):
+                step = average[part.start - begin : part.stop - begin]
+                native.sgd_step(theta[part], step, lr, now if held.can_be_stored else None)
+        self._is_stored = held.can_be_stored

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from .. import _lockstep as native
 from ..errors import InvalidArgument
 from ..types import PeerId
-from ._outer import Bytes, Floats, exact
-from ._sparse_codec import Elements, Sparse, SparseCodec
+from ._outer import Bytes, Floats
+from ._sparse_codec import Sparse, SparseCodec
 from ._strategy import ALONE
 
 
@@ -58,41 +57,25 @@ class SparseAverage:
         self._counts_absent = counts_absent
         self._clips = clips
 
+    def of(self, contributions: Sequence[Sparse]) -> native.SparseAverage:
+        """The average, for a step along it; needs no memory for elements.
+
+        contributions: of one codec, at least one, in an order that is equal on all peers.
+        Raises InvalidArgument if the weights add up to 0 or to infinity.
+        """
+        average = native.SparseAverage([one.block for one in contributions], self._counts_absent, self._clips)
+        if not average.total:
+            raise InvalidArgument("all contributions have weight 0: there is nothing to average")
+        if not math.isfinite(average.total):
+            raise InvalidArgument("the weights add up to more than a float32 holds: use smaller weights")
+        return average
+
     def compute(self, contributions: Sequence[Sparse], parts: Sequence[slice], out: Floats) -> None:
         """Sets `out` to the average.
 
-        contributions: in an order that is equal on all peers. parts: where the tensors lie in `out`.
+        contributions: as in of(). parts: where the tensors lie in `out`.
         Raises InvalidArgument, and leaves `out` as it was, if the weights add up to 0 or to infinity.
         """
-        with exact():
-            weights = [np.float32(1 if one.weight is None else one.weight) for one in contributions]
-            total = np.float32(0)
-            for weight in weights:
-                total = total + weight
-            if not total:
-                raise InvalidArgument("all contributions have weight 0: there is nothing to average")
-            if not math.isfinite(total):
-                raise InvalidArgument("the weights add up to more than a float32 holds: use smaller weights")
-            for number, part in enumerate(parts):
-                self._average([one.tensors[number] for one in contributions], weights, total, out[part])
-
-    def _average(self, tensors: list[Elements], weights: list[np.float32], total: np.float32, out: Floats) -> None:
-        scales = _scales_of(tensors) if self._clips else None
-        out.fill(0)
-        present = None if self._counts_absent else np.zeros_like(out)
-        for number, (tensor, weight) in enumerate(zip(tensors, weights)):
-            values = tensor.values if scales is None else tensor.values * scales[number]
-            out[tensor.places] += weight * values
-            if present is not None:
-                present[tensor.places] += weight
-        if present is None:
-            np.divide(out, total, out=out)
-        else:
-            np.divide(out, present, out=out, where=present > 0)
-
-
-def _scales_of(tensors: list[Elements]) -> list[np.float32]:
-    """What takes each norm down to the median of all."""
-    norms = [math.sqrt(tensor.energy) for tensor in tensors]
-    median = sorted(norms)[(len(norms) - 1) // 2]
-    return [np.float32(median / norm if norm > median else 1) for norm in norms]
+        average = self.of(contributions)
+        for number, part in enumerate(parts):
+            average.average(number, out[part])

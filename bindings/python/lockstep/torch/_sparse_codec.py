@@ -1,45 +1,27 @@
 """Sparse blocks: the largest elements of each chunk of some tensors, with 12 bits for a place and 2 bits for a value.
 
-A block, little-endian, without gaps:
-
-    u8       format, 1
-    u8       flags: 1: newcomers wait; 2: the contribution has a weight
-    u16      0
-    f32      weight; 1 without
-    f64      rate of the outer step, which is equal on all peers
-    u16      for each chunk: number of its elements in the block
-    f32, f32 for each tensor: the size of its small values, and of its large ones
-    12 bits  for each element: its place in its chunk, ascending; two places in three bytes, the first in the low bits
-    2 bits   for each element: 1: large; 2: negative; four elements in a byte, the first in the low bits
-
-Unused bits at the end of the last two parts are 0. The decoder knows the names and sizes of the tensors, and trusts
+core/kernels/training/sparse_block.h defines the bytes. The decoder knows the names and sizes of the tensors, and trusts
 nothing else: for any bytes it returns elements inside of the tensors, or raises ValueError.
 """
 
 from __future__ import annotations
 
-import math
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._outer import Bytes, Floats, exact
+from .. import _lockstep as native
+from ._outer import Bytes, Floats
 
 Places = NDArray[np.int64]
 
 LONGEST_CHUNK = 1 << 12  # places have 12 bits
 
-_HEADER = struct.Struct("<BBHfd")
-_FORMAT = 1
-_NEWCOMERS, _WEIGHTED = 1, 2
-_LARGE, _NEGATIVE = 1, 2
-_WITHOUT_SIGN = np.uint32(0x7FFFFFFF)
-_LARGEST_FINITE = np.uint32(0x7F7FFFFF)  # bits of a float32; those of infinity, NaN and negative numbers are larger
-_ROWS = 32  # chunks that are searched at once: their keys stay in the cache
+Source = Union[Floats, Callable[[native.SparseEncoder], None]]
+"""Float32, one dimension, all tensors; or a function that adds the chunks of all tensors to an encoder, in order."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +45,33 @@ class Sparse:
     weight: how much the contribution counts; None if it has no weight.
     has_newcomers: whether the sender has seen newcomers.
     rate: of its outer step.
+    block: the block itself, for averages and steps.
     """
 
-    tensors: list[Elements]
+    tensors: Sequence[Elements]
     weight: float | None
     has_newcomers: bool
     rate: float
+    block: native.SparseBlock
+
+
+class _Tensors(Sequence[Elements]):
+    """The elements of each tensor of a block, which are made when they are asked for."""
+
+    def __init__(self, block: native.SparseBlock, count: int) -> None:
+        self._block = block
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> Elements:  # type: ignore[override]  # no slices
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        count = self._block.count(number)
+        places, values = np.empty(count, np.int64), np.empty(count, np.float32)
+        self._block.read(number, places, values)
+        return Elements(places, values, self._block.energy(number))
 
 
 class SparseCodec:
@@ -87,24 +90,12 @@ class SparseCodec:
 
     def __init__(self, tensors: Mapping[str, Sequence[tuple[int, int]]], most_of: Callable[[int], int]) -> None:
         self._names = list(tensors)
-        self._chunks = list(tensors.values())
-        self._most_of = most_of
+        self._runs = [[(count, length, most_of(length)) for count, length in runs] for runs in tensors.values()]
+        self.layout = native.SparseLayout(self._runs)
         self._parts: list[slice] = []
-        lengths: list[int] = []
-        begins: list[int] = []
-        self._chunks_before = [0]  # of each tensor, and of all together
-        for chunks in self._chunks:
-            at = 0
-            for count, length in chunks:
-                lengths += [length] * count
-                begins += range(at, at + count * length, length)
-                at += count * length
+        for runs in self._runs:
             begin = self._parts[-1].stop if self._parts else 0
-            self._parts.append(slice(begin, begin + at))
-            self._chunks_before.append(len(begins))
-        self._begins = np.array(begins, np.int64)  # of the chunks, in their tensors
-        self._lengths = np.array(lengths, np.int64)
-        self._most = np.array([most_of(length) for length in lengths], np.int64)
+            self._parts.append(slice(begin, begin + sum(count * length for count, length, _ in runs)))
 
     @classmethod
     def of_runs(cls, sizes: Mapping[str, int], *, density: float, chunk: int) -> SparseCodec:
@@ -128,199 +119,50 @@ class SparseCodec:
     @property
     def most_bytes(self) -> int:
         """Size of the largest block."""
-        return self._bytes_of(int(self._most.sum()))
-
-    # ---- encoding ----
+        return self.layout.most_bytes
 
     def encode(
-        self, values: Floats, weight: float | None = None, has_newcomers: bool = False, rate: float = 1.0
+        self, source: Source, weight: float | None = None, has_newcomers: bool = False, rate: float = 1.0
     ) -> Bytes:
-        """The block of an array. A NaN or an infinity in it makes a block that every decoder refuses.
+        """The block of what a source gives. A NaN or an infinity in it makes a block that every decoder refuses."""
+        encoder = native.SparseEncoder(self.layout)
+        if isinstance(source, np.ndarray):
+            self._add(encoder, source)
+        else:
+            source(encoder)
+        block = np.empty(encoder.size, np.uint8)
+        encoder.write(block, weight, has_newcomers, rate)
+        return block
 
-        values: float32, one dimension, all tensors.
-        """
-        counts: list[Places] = []
-        places: list[Places] = []
-        codes: list[Bytes] = []
-        sizes = np.zeros((len(self._parts), 2), "<f4")
-        with exact():
-            for number in range(len(self._parts)):
-                kept: list[Floats] = []
-                for rows in self._rows_of(number, values):
-                    chosen = _largest(rows, self._most_of(rows.shape[1]))
-                    of_chosen = np.take_along_axis(rows, chosen, axis=1)
-                    is_kept = of_chosen.view(np.uint32) & _WITHOUT_SIGN != 0
-                    counts.append(np.count_nonzero(is_kept, axis=1))
-                    places.append(chosen[is_kept])
-                    kept.append(of_chosen[is_kept])
-                if kept:
-                    code, sizes[number] = _quantize(np.concatenate(kept))
-                    codes.append(code)
-            flags = (_NEWCOMERS if has_newcomers else 0) | (0 if weight is None else _WEIGHTED)
-            header = _HEADER.pack(_FORMAT, flags, 0, np.float32(1 if weight is None else weight), rate)
-        return np.concatenate(
-            [
-                np.frombuffer(header, np.uint8),
-                _joined(counts).astype("<u2").view(np.uint8),
-                sizes.reshape(-1).view(np.uint8),
-                _pack_places(_joined(places)),
-                _pack_codes(np.concatenate([np.zeros(0, np.uint8), *codes])),
-            ]
-        )
-
-    def _rows_of(self, number: int, values: Floats) -> Iterator[Floats]:
-        """The chunks of a tensor as rows of equal length, some at a time."""
-        begin = self._parts[number].start
-        for count, length in self._chunks[number]:
-            for first in range(0, count, _ROWS):
-                end = begin + min(_ROWS, count - first) * length
-                yield values[begin:end].reshape(-1, length)
-                begin = end
-
-    def _bytes_of(self, elements: int) -> int:
-        fixed = _HEADER.size + 2 * self._lengths.size + 8 * len(self._parts)
-        return fixed + _bytes_of_places(elements) + _bytes_of_codes(elements)
-
-    # ---- decoding ----
+    def _add(self, encoder: native.SparseEncoder, values: Floats) -> None:
+        for part in self._parts:
+            if part.start < part.stop:
+                encoder.add(values[part])
 
     def decode(self, block: Bytes) -> Sparse:
-        """What a block says. Raises ValueError for bytes that are no block of these tensors."""
-        weight, has_newcomers, rate = _read_header(block)
-        at = _HEADER.size
-        least = self._bytes_of(0)
-        if block.size < least:
-            raise ValueError(f"the block has {block.size} bytes; allowed: at least {least}")
-        counts = _numbers(block[at : at + 2 * self._lengths.size], "<u2").astype(np.int64)
-        at += 2 * counts.size
-        too_many = np.flatnonzero(counts > self._most)
-        if too_many.size:
-            first = too_many[0]
-            raise ValueError(f"chunk {first} has {counts[first]} elements; allowed: at most {self._most[first]}")
-        elements = int(counts.sum())
-        if block.size != self._bytes_of(elements):
-            raise ValueError(
-                f"the block has {block.size} bytes with {elements} elements; allowed: {self._bytes_of(elements)}"
-            )
-        sizes = _numbers(block[at : at + 8 * len(self._parts)], "<f4").astype(np.float32).reshape(-1, 2)
-        at += 8 * len(self._parts)
-        wrong = np.flatnonzero((sizes.view(np.uint32) > _LARGEST_FINITE).any(axis=1))
-        if wrong.size:
-            name, (small, large) = self._names[wrong[0]], sizes[wrong[0]]
-            raise ValueError(f"the values of {name} have sizes {small} and {large}; allowed: finite, at least 0")
-        places = _unpack_places(block[at : at + _bytes_of_places(elements)], elements)
-        codes = _unpack_codes(block[at + _bytes_of_places(elements) :], elements)
-        self._check(places, counts)
-        places += np.repeat(self._begins, counts)
-        return Sparse(self._split(places, counts, codes, sizes), weight, has_newcomers, rate)
+        """What a block says; it keeps the bytes. Raises ValueError for bytes that are no block of these tensors."""
+        read = native.SparseBlock.decode(self.layout, np.ascontiguousarray(block))
+        if isinstance(read, tuple):
+            raise ValueError(self._text_of(*read))
+        return Sparse(_Tensors(read, len(self._names)), read.weight, read.has_newcomers, read.rate, read)
 
-    def _check(self, places: Places, counts: Places) -> None:
-        """Places lie inside of their chunks, and ascend there."""
-        chunk_of = np.repeat(np.arange(counts.size), counts)
-        outside = np.flatnonzero(places >= self._lengths[chunk_of])
-        if outside.size:
-            place, chunk = places[outside[0]], chunk_of[outside[0]]
-            raise ValueError(f"chunk {chunk} has an element {place}; allowed: 0 to {self._lengths[chunk] - 1}")
-        falls = np.flatnonzero((places[1:] <= places[:-1]) & (chunk_of[1:] == chunk_of[:-1]))
-        if falls.size:
-            first = falls[0]
-            raise ValueError(
-                f"chunk {chunk_of[first]} has element {places[first + 1]} after {places[first]}; allowed: ascending"
-            )
-
-    def _split(self, places: Places, counts: Places, codes: Bytes, sizes: Floats) -> list[Elements]:
-        """The elements of each tensor."""
-        ends = np.concatenate([[0], np.cumsum(counts)])[self._chunks_before]
-        tensors = []
-        for number, (begin, end) in enumerate(zip(ends[:-1], ends[1:])):
-            small, large = (float(size) for size in sizes[number])
-            is_large = codes[begin:end] & _LARGE != 0
-            absolute = sizes[number][is_large.astype(np.int64)]
-            values = np.where(codes[begin:end] & _NEGATIVE != 0, -absolute, absolute)
-            many = int(np.count_nonzero(is_large))
-            energy = (int(end - begin) - many) * (small * small) + many * (large * large)
-            tensors.append(Elements(places[begin:end], values, energy))
-        return tensors
+    def _text_of(self, kind: int, at: int, found: int, allowed: int, other: int, number: float, second: float) -> str:
+        """What is wrong with a block: a SparseFlaw of core/kernels/training/sparse_block.h."""
+        sizes = f"{np.float32(number)} and {np.float32(second)}"
+        name = self._names[at] if kind == _SIZES else ""
+        texts = (
+            f"the block has {found} bytes; allowed: at least {allowed}",
+            f"the block begins with {found}, {allowed}, {other}; allowed: 1, 0 to 3, 0",
+            f"the block has weight {number}; allowed: finite and at least 0, or 1 without a weight",
+            f"chunk {at} has {found} elements; allowed: at most {allowed}",
+            f"the block has {found} bytes with {other} elements; allowed: {allowed}",
+            f"the values of {name} have sizes {sizes}; allowed: finite, at least 0",
+            "unused bits behind the places are set; allowed: 0",
+            "unused bits behind the values are set; allowed: 0",
+            f"chunk {at} has an element {found}; allowed: 0 to {allowed}",
+            f"chunk {at} has element {found} after {other}; allowed: ascending",
+        )
+        return texts[kind]
 
 
-def _largest(rows: Floats, count: int) -> Places:
-    """The places of the elements with the largest absolute values in each row, ascending; of equal ones the first."""
-    length = rows.shape[1]
-    keys = (rows.view(np.uint32) & _WITHOUT_SIGN).astype(np.uint64)
-    keys <<= np.uint64(12)
-    keys |= np.arange(length - 1, -1, -1, dtype=np.uint64)  # no two are equal, and the first of equal ones is larger
-    keys.partition(length - count, axis=1)
-    from_the_end = keys[:, length - count :] & np.uint64(LONGEST_CHUNK - 1)
-    places: Places = length - 1 - from_the_end.astype(np.int64)
-    places.sort(axis=1)
-    return places
-
-
-def _quantize(values: Floats) -> tuple[Bytes, tuple[float, float]]:
-    """Codes of values, and what small and large ones stand for: means, whose sums are rounded once."""
-    absolute = np.abs(values).astype(np.float64)
-    is_large = absolute > _mean(absolute)
-    codes = is_large.astype(np.uint8) * np.uint8(_LARGE) | np.signbit(values).astype(np.uint8) * np.uint8(_NEGATIVE)
-    return codes, (_mean(absolute[~is_large]), _mean(absolute[is_large]))
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    return math.fsum(values.tolist()) / values.size if values.size else 0.0
-
-
-def _joined(arrays: list[Places]) -> Places:
-    return np.concatenate([np.zeros(0, np.int64), *arrays])
-
-
-def _read_header(block: Bytes) -> tuple[float | None, bool, float]:
-    """Weight, whether there are newcomers, and rate."""
-    if block.size < _HEADER.size:
-        raise ValueError(f"the block has {block.size} bytes; allowed: at least {_HEADER.size}")
-    form, flags, rest, weight, rate = _HEADER.unpack(block[: _HEADER.size].tobytes())
-    if (form, rest) != (_FORMAT, 0) or flags & ~(_NEWCOMERS | _WEIGHTED):
-        raise ValueError(f"the block begins with {form}, {flags}, {rest}; allowed: {_FORMAT}, 0 to 3, 0")
-    is_weighted = bool(flags & _WEIGHTED)
-    if not (math.isfinite(weight) and weight >= 0) or not (is_weighted or weight == 1):
-        raise ValueError(f"the block has weight {weight}; allowed: finite and at least 0, or 1 without a weight")
-    return weight if is_weighted else None, bool(flags & _NEWCOMERS), rate
-
-
-def _numbers(part: Bytes, kind: str) -> NDArray[np.generic]:
-    return np.frombuffer(part.tobytes(), kind)
-
-
-def _bytes_of_places(elements: int) -> int:
-    return (3 * elements + 1) // 2
-
-
-def _bytes_of_codes(elements: int) -> int:
-    return (elements + 3) // 4
-
-
-def _pack_places(places: Places) -> Bytes:
-    pairs = np.concatenate([places, np.zeros(places.size % 2, np.int64)]).reshape(-1, 2)
-    first, second = pairs[:, 0], pairs[:, 1]
-    triples = np.stack([first & 0xFF, first >> 8 | (second & 0xF) << 4, second >> 4], axis=1)
-    return triples.astype(np.uint8).reshape(-1)[: _bytes_of_places(places.size)]
-
-
-def _unpack_places(packed: Bytes, elements: int) -> Places:
-    padded = np.concatenate([packed, np.zeros(elements % 2, np.uint8)]).astype(np.int64).reshape(-1, 3)
-    first = padded[:, 0] | (padded[:, 1] & 0xF) << 8
-    second = padded[:, 1] >> 4 | padded[:, 2] << 4
-    places = np.stack([first, second], axis=1).reshape(-1)
-    if places[elements:].any():
-        raise ValueError("unused bits behind the places are set; allowed: 0")
-    return places[:elements]
-
-
-def _pack_codes(codes: Bytes) -> Bytes:
-    fours = np.concatenate([codes, np.zeros(-codes.size % 4, np.uint8)]).reshape(-1, 4)
-    packed: Bytes = fours[:, 0] | fours[:, 1] << 2 | fours[:, 2] << 4 | fours[:, 3] << 6
-    return packed
-
-
-def _unpack_codes(packed: Bytes, elements: int) -> Bytes:
-    codes: Bytes = (packed[:, None] >> np.array([0, 2, 4, 6], np.uint8) & np.uint8(3)).reshape(-1)
-    if codes[elements:].any():
-        raise ValueError("unused bits behind the values are set; allowed: 0")
-    return codes[:elements]
+_SIZES = 5  # the kind of flaw whose place is a tensor

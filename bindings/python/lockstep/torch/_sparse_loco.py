@@ -7,9 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import _lockstep as native
 from ._checked import number, whole_number
 from ._flat import Fragment
-from ._outer import SGD, blocks, exact
+from ._held import HeldModel
+from ._outer import SGD
 from ._sparse_average import SparseAverage
 from ._sparse_codec import LONGEST_CHUNK, SparseCodec
 from ._sparse_updates import SparseUpdates
@@ -44,8 +46,8 @@ class SparseLoCo(SparseUpdates):
     with the weight of its sender; a contribution of weight 0 stays in the error of its sender.
 
     The error belongs to a peer, and newcomers begin with 0. The error changes when an outer step is made, and only
-    then: a round that is retried or given up adds nothing twice and loses nothing. Memory: 3 times the size of the
-    model in float32.
+    then: a round that is retried or given up adds nothing twice and loses nothing. Memory: 2 times the size of the
+    model in float32, and the blocks of all peers.
 
     Errors: a contribution that cannot be decoded, or holds a NaN or an infinity, raises lockstep.InvalidArgument on all
     peers, with the id of its sender, before anything has changed; one that is far too large raises lockstep.Mismatch.
@@ -122,17 +124,20 @@ class SparseLoCo(SparseUpdates):
         return self._outer_lr
 
     def _step_with_peers(self, fragment: Fragment) -> bool:
-        fragment.measure()
-        error, wanted = self._error_of(fragment), fragment.gradient
-        decay = np.float32(self._ef_decay)
-        with exact():
-            for piece in blocks(wanted.size):
-                np.add(error[piece] * decay, wanted[piece], out=wanted[piece])
-        sent, has_newcomers = self._exchange(wanted, out=error)
-        fragment.residual, fragment.gradient = wanted, error
-        if sent.weight != 0:
-            with exact():
-                for part, tensor in zip(self._codec.parts, sent.tensors):
-                    wanted[part][tensor.places] -= tensor.values
-        fragment.step()
+        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
+        decay, lr = float(np.float32(self._ef_decay)), float(np.float32(self._outer_lr))
+
+        def add_progress(encoder: native.SparseEncoder) -> None:
+            for tensor in range(len(held.parts)):
+                for part, now in held.pieces(tensor, self._chunk):
+                    encoder.add_progress(error[part], theta[part], now, decay)
+
+        average, sent, has_newcomers = self._exchange(add_progress)
+        for tensor, (_, whole) in enumerate(held.parts):
+            for part, now in held.pieces(tensor, self._chunk):
+                model = now if held.can_be_stored else None
+                average.sparse_step(
+                    sent, tensor, part.start - whole.start, error[part], theta[part], now, model, decay, lr
+                )
+        self._is_stored = held.can_be_stored
         return has_newcomers

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from .. import _lockstep as native
 from ..errors import Error
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
 from ._outer import Floats
 from ._sparse_average import SparseAverage, decode_all
-from ._sparse_codec import Sparse, SparseCodec
+from ._sparse_codec import Source, SparseCodec
 
 
 class SparseUpdates(LocalUpdates):
@@ -19,6 +20,7 @@ class SparseUpdates(LocalUpdates):
 
     _codec: SparseCodec
     _average: SparseAverage
+    _is_stored = False  # the model has the shared parameters, since a step a moment ago
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a global_state_dict(), and forgets the error; see Strategy.load_global_state_dict()."""
@@ -44,12 +46,26 @@ class SparseUpdates(LocalUpdates):
         except Error:  # the next step tries again
             self._inner_step -= 1
             raise
-        self._end_gathering(has_newcomers)
+        try:
+            self._end_gathering(has_newcomers)
+        finally:
+            self._is_stored = False
         return 0
+
+    def _sync(self) -> None:
+        super()._sync()
+        self._is_stored = False
+
+    def _store(self) -> None:
+        if not self._is_stored:
+            super()._store()
 
     @abstractmethod
     def _step_with_peers(self, fragment: Fragment) -> bool:
-        """The outer step along the peers' progress. Returns whether a contributor has seen newcomers."""
+        """The outer step along the peers' progress; tells in _is_stored whether the model has the new parameters.
+
+        Returns whether a contributor has seen newcomers.
+        """
 
     @abstractmethod
     def _rate(self) -> float:
@@ -63,17 +79,18 @@ class SparseUpdates(LocalUpdates):
             raise ValueError("this fragment has no error feedback")
         return fragment.residual
 
-    def _exchange(self, wanted: Floats, out: Floats) -> tuple[Sparse, bool]:
-        """Sends the largest elements of an array, and sets `out` to the average of what all peers have sent.
+    def _exchange(self, source: Source) -> tuple[native.SparseAverage, native.SparseBlock | None, bool]:
+        """Sends the largest elements of what a source gives, and receives those of the others.
 
         Changes nothing unless the blocks of all contributors are here and good.
-        wanted, out: float32, one dimension, in the order of the codec; may be one array.
-        Returns what this peer has sent, and whether a contributor has seen newcomers.
+        Returns the average of what all peers have sent; what this peer has sent, None if it counts with weight 0; and
+        whether a contributor has seen newcomers.
         """
-        block = self._codec.encode(wanted, self._weight, self._sees_newcomers(), self._rate())
+        block = self._codec.encode(source, self._weight, self._sees_newcomers(), self._rate())
         gathered = sorted(self._gather(block, self._codec.most_bytes))
         contributions = decode_all(self._codec, gathered)
-        own = [peer for peer, _ in gathered].index(self._own_id)
-        self._average.compute(contributions, self._codec.parts, out)
+        own = contributions[[peer for peer, _ in gathered].index(self._own_id)]
+        average = self._average.of(contributions)
         self._weight = None
-        return contributions[own], any(one.has_newcomers for one in contributions)
+        sent = None if own.weight == 0 else own.block
+        return average, sent, any(one.has_newcomers for one in contributions)
