@@ -53,6 +53,13 @@ def test_hold_rounds_to_the_type_of_the_model() -> None:
     assert model.tobytes() == values.astype(np.float16).tobytes()
 
 
+def test_mix_rounds_each_operation() -> None:
+    model, shared = numbers(1), numbers(2)
+    expected = np.float32(0.3) * model + np.float32(0.7) * shared
+    native.mix(model, shared, 0.3, 0.7)
+    assert model.tobytes() == expected.tobytes()
+
+
 def test_arrays_are_checked() -> None:
     one, two, wide = np.zeros(1, np.float32), np.zeros(2, np.float32), np.zeros(1)
     for call, text in [
@@ -62,6 +69,7 @@ def test_arrays_are_checked() -> None:
         (lambda: native.difference(one, one, wide), "now is of float64; allowed: float32, bfloat16, float16"),
         (lambda: native.sgd_step(one, two, 1.0, None), "gradient has 2 elements, theta has 1"),
         (lambda: native.nesterov_step(one, two, one, 1.0, 0.9, None), "momentum has 2 elements, theta has 1"),
+        (lambda: native.mix(one, two, 0.5, 0.5), "model has 1 elements, shared has 2"),
         (lambda: native.hold(two, one), "model has 2 elements, values has 1"),
     ]:
         with pytest.raises(lockstep.InvalidArgument, match=text):

@@ -34,6 +34,7 @@ __all__: list[str] = [
     "fetch_lines",
     "hold",
     "is_exiting",
+    "mix",
     "nesterov_step",
     "peer_id_text",
     "philox",
@@ -565,6 +566,16 @@ def hold(model: typing.Any, values: typing.Any) -> None:
     """
 
 def is_exiting() -> bool: ...
+def mix(
+    model: typing.Any,
+    shared: typing.Any,
+    alpha: typing.SupportsFloat | typing.SupportsIndex,
+    rest: typing.SupportsFloat | typing.SupportsIndex,
+) -> None:
+    """
+    model = alpha * model + rest * shared, rounded to the type of the model.
+    """
+
 def nesterov_step(
     theta: typing.Any,
     momentum: typing.Any,

@@ -48,6 +48,13 @@ void hold(const py::object& model, const py::object& values) {
   if (own.array) training::hold(own.held(), from.span());
 }
 
+void mix(const py::object& model, const py::object& shared, float alpha, float rest) {
+  const Floats from(shared, "shared", kRead);
+  const Model own(model, "model", kWrite, from.array, "shared");
+  const WithoutGil released;
+  if (own.array) training::mix(own.held(), from.span(), alpha, rest);
+}
+
 }  // namespace
 }  // namespace outer
 
@@ -61,6 +68,8 @@ void define_outer_kernels(py::module_& module) {
              py::arg("lr"), py::arg("mu"), py::arg("model"),
              "momentum = mu * momentum + gradient; theta = theta - lr * (gradient + mu * momentum); model as in "
              "sgd_step().");
+  module.def("mix", &outer::mix, py::arg("model"), py::arg("shared"), py::arg("alpha"), py::arg("rest"),
+             "model = alpha * model + rest * shared, rounded to the type of the model.");
   module.def("hold", &outer::hold, py::arg("model"), py::arg("values"),
              "model = values, rounded to the type of the model.");
 }

@@ -65,6 +65,25 @@ template <SmallFloat T>
   for (std::size_t i = 0; i < count; ++i) store(model, i, lanes::narrow_lane<T>(values[i]));
 }
 
+template <typename T>
+[[gnu::flatten]] void mix_of(std::byte* model, const float* shared, float alpha, float rest, std::size_t count) {
+  LOCKSTEP_INDEPENDENT_ITERATIONS
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (SmallFloat<T>) {
+      const float own = lanes::widen_lane(load<T>(model, i));
+      store(model, i, lanes::narrow_lane<T>(alpha * own + rest * shared[i]));
+    } else {
+      store(model, i, lanes::quiet(alpha * load<float>(model, i) + rest * shared[i]));
+    }
+  }
+}
+
+void mix_here(DataType type, std::byte* model, const float* shared, float alpha, float rest, std::size_t count) {
+  if (type == DataType::kBF16) return mix_of<BF16>(model, shared, alpha, rest, count);
+  if (type == DataType::kF16) return mix_of<F16>(model, shared, alpha, rest, count);
+  mix_of<float>(model, shared, alpha, rest, count);
+}
+
 void hold_here(DataType type, std::byte* model, const float* values, std::size_t count) {
   if (type == DataType::kBF16) return narrow_all<BF16>(model, values, count);
   if (type == DataType::kF16) return narrow_all<F16>(model, values, count);
@@ -83,6 +102,7 @@ HWY_EXPORT(difference_here);
 HWY_EXPORT(sgd_here);
 HWY_EXPORT(nesterov_here);
 HWY_EXPORT(hold_here);
+HWY_EXPORT(mix_here);
 
 // Theta, momentum, gradient and the model's part of a block, 4 times 4 KiB, leave room in a cache of 32 KiB.
 constexpr std::size_t kBlock = 1024;
@@ -143,6 +163,12 @@ void hold(Held<std::byte> model, std::span<const float> values) {
   check(model, values.size());
   const StandardFloats standard_floats;
   hold_block(model, values, 0);
+}
+
+void mix(Held<std::byte> model, std::span<const float> shared, float alpha, float rest) {
+  check(model, shared.size());
+  const StandardFloats standard_floats;
+  HWY_DYNAMIC_DISPATCH(mix_here)(model.type, model.bytes.data(), shared.data(), alpha, rest, shared.size());
 }
 
 }  // namespace lockstep::training

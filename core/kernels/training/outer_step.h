@@ -34,4 +34,7 @@ void nesterov_step(std::span<float> theta, std::span<float> momentum, std::span<
 // model[i] = values[i], rounded to the type of the model.
 void hold(Held<std::byte> model, std::span<const float> values);
 
+// model[i] = alpha * model[i] + rest * shared[i].
+void mix(Held<std::byte> model, std::span<const float> shared, float alpha, float rest);
+
 }  // namespace lockstep::training

@@ -30,6 +30,15 @@ constexpr float difference(float old, T now) {
 
 constexpr float sgd_step(float theta, float gradient, float lr) { return canonical(theta - lr * gradient); }
 
+// A parameter of a model of type T, as part of itself and part of the shared one.
+template <typename T>
+constexpr T mixed(T own, float shared, float alpha, float rest) {
+  if constexpr (SmallFloat<T>)
+    return narrow<T>(alpha * widen(own) + rest * shared);
+  else
+    return canonical(alpha * own + rest * shared);
+}
+
 struct Moved {
   float theta;
   float momentum;

@@ -169,7 +169,7 @@ class DataParallel(Strategy):
             raise RuntimeError("the inner optimizer makes a second step; allowed: step() of the strategy after each")
         begin = self._now()
         with torch.no_grad():
-            for _, parameter in self._named:
+            for parameter in [one for _, one in self._named]:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
             gradients = [gradient_of(name, parameter) for name, parameter in self._named]

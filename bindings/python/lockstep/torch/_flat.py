@@ -152,18 +152,17 @@ class Fragment:
         """The model's parameters become alpha times themselves plus 1 - alpha times the shared ones."""
         if alpha == 1:
             return
-        if alpha > 0:
-            own, shared = np.float32(alpha), np.float32(1 - alpha)
-            for _, parameter, part in self._parts:
-                _as_tensor(self.gradient[part], parameter).copy_(local_of(parameter))
-            with exact():
-                for piece in blocks(self.theta.size):
-                    mixed = self.gradient[piece]
-                    np.multiply(mixed, own, out=mixed)
-                    np.add(mixed, self.theta[piece] * shared, out=mixed)
-            self.store(self.gradient)
-        else:
+        if alpha == 0:
             self.store(self.theta)
+            return
+        own, shared = float(np.float32(alpha)), float(np.float32(1 - alpha))
+        tensors = [local_of(parameter).detach() for _, parameter, _ in self._parts]
+        lent = borrowable(tensors)
+        flats = [_flat(one if id(one) in lent else one.clone(memory_format=torch.contiguous_format)) for one in tensors]
+        for tensor, flat, (_, _, part) in zip(tensors, flats, self._parts):
+            native.mix(flat, self.theta[part], own, shared)
+            if id(tensor) not in lent:
+                tensor.copy_(torch.as_tensor(flat).view(tensor.shape))
 
     def begin_at(self, lr: float = 0.0, members: int = 1) -> None:
         """Starts a measurement: the model begins with the shared parameters, less this peer's share of its gradient.

@@ -122,6 +122,24 @@ TEST_P(OuterStep, NesterovIsTheReference) {
   }
 }
 
+TEST_P(OuterStep, MixIsTheReference) {
+  for (const DataType type : kHeld) {
+    for (const std::size_t count : kCounts) {
+      const Floats shared = any_floats(10, count);
+      Bytes model = held_bytes(type, any_floats(11, count));
+      Bytes expected(model.size());
+      with_held(type, [&]<typename T>(std::type_identity<T>) {
+        for (std::size_t i = 0; i < count; ++i) {
+          const T own = lockstep::reference::load<T>(model.data(), i);
+          lockstep::reference::store(expected.data(), i, reference::mixed(own, shared[i], 0.3F, 0.7F));
+        }
+      });
+      mix({type, model}, shared, 0.3F, 0.7F);
+      ASSERT_EQ(model, expected) << static_cast<int>(type) << ", " << count;
+    }
+  }
+}
+
 TEST_P(OuterStep, TheGradientMayLieInTheModel) {
   Floats theta = any_floats(5, 3000);
   Floats apart = theta;
