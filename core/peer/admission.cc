@@ -80,8 +80,10 @@ std::optional<Admission::Decision> Admission::stop(CallId call, const std::strin
   if (connect_ && connect_->call == call) return RunEnds{Status::kAborted, "connect was aborted: " + why};
   if (leave_ && leave_->call == call) return RunEnds{Status::kAborted, "leave was aborted: " + why};
   if (!admit_ || admit_->call != call || admit_->cancelled) return std::nullopt;
-  if (!admit_->said) return AdmitEnds{Status::kAborted, why};
+  const std::string text = "admit was aborted by " + context_.name_of(context_.options.id) + ": " + why;
+  if (!admit_->said) return AdmitEnds{Status::kAborted, text};
   cancel_admit(Status::kAborted);
+  admit_->cancelled_by = text;
   return std::monostate{};
 }
 
@@ -116,6 +118,12 @@ void Admission::end(std::optional<Call>& waiting, Status status, const std::stri
 }
 
 void Admission::end_admit(Status status, const std::string& text) { end(admit_, status, text); }
+
+void Admission::end_cancelled(Status status, const std::string& text) {
+  LOCKSTEP_ASSERT(is_cancelled());
+  const std::string by = admit_->cancelled_by.empty() ? "" : admit_->cancelled_by + "; ";
+  end(admit_, status, by + text);
+}
 void Admission::end_leave() { end(leave_, Status::kOk, {}); }
 
 // ---- admit ----

@@ -68,6 +68,8 @@ class Admission {
   void say_admit(std::vector<wire::OpenRound> open);
   [[nodiscard]] bool is_cancelled() const { return admit_ && admit_->cancelled; }
   void end_admit(Status status, const std::string& text);
+  // The coordinator's answer to a cancelled call.
+  void end_cancelled(Status status, const std::string& text);
   // Whether the launch with this number was made after the call, and waits for the cohort after the next one.
   [[nodiscard]] bool waits(std::uint64_t launch) const { return admit_ && launch > admit_->launches; }
   // With auto_admit, a member that has called admit takes the others with it, unless it waits for more members than
@@ -127,13 +129,14 @@ class Admission {
     std::optional<CallId> call;  // nothing: begun by auto_admit
     Instant deadline = kNever;
     std::optional<Status> cancelled{};  // the coordinator was asked to end it
+    std::string cancelled_by{};         // the reason, if it was aborted
     bool said = false;                  // to the coordinator
     bool said_automatic = false;        // what was said; a call that joins does not change it
     std::uint32_t at_least = 1;
     std::uint64_t launches = 0;  // calls that were launched before
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(call, deadline, cancelled, said, said_automatic, at_least, launches);
+      a.all(call, deadline, cancelled, cancelled_by, said, said_automatic, at_least, launches);
     }
   };
   struct Leaving {

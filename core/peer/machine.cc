@@ -201,6 +201,10 @@ void Peer::Machine::carry_out(const Admission::Decision& decision) {
 // in.
 void Peer::Machine::end_admit(Status status, const std::string& text) {
   admission_.end_admit(status, text);
+  continue_without_admission();
+}
+
+void Peer::Machine::continue_without_admission() {
   rounds_.join_admission();
   rounds_.enter_queued();
 }
@@ -322,7 +326,8 @@ void Peer::Machine::on_elected(const wire::Elected& elected) {
 
 void Peer::Machine::on_admit_ended(const wire::AdmitEnded& ended) {
   if (!admission_.is_cancelled()) return check("ended an admit that this peer has not given up");
-  end_admit(ended.status, ended.text);
+  admission_.end_cancelled(ended.status, ended.text);
+  continue_without_admission();
 }
 
 void Peer::Machine::on_left() {

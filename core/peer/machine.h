@@ -52,6 +52,7 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   void on_job_done(const JobDone& in);
   void carry_out(const Admission::Decision& decision);
   void end_admit(Status status, const std::string& text);
+  void continue_without_admission();
 
   // ---- the coordinator ----
 

@@ -10,6 +10,16 @@
 
 namespace lockstep::peer {
 
+namespace {
+
+// "1800 s", "250 ms".
+std::string time_text(Duration time) {
+  const std::int64_t ms = time.ns / 1'000'000;
+  return ms > 0 && ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+}  // namespace
+
 // ---- calls ----
 
 std::optional<Refusal> Rounds::validate(const Request& request) {
@@ -91,16 +101,16 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     Round* const found = rounds_.find(order);
     if (found == nullptr) continue;
     Round& round = *found;
-    const std::string tag = std::to_string(round.request.tag.value);
+    const std::string what =
+        std::string(wire::name_of(round.request.collective)) + " with tag " + std::to_string(round.request.tag.value);
     if (round.stop) {
-      const std::string grace = std::to_string(context_.options.abort_grace.ns / 1'000'000);
-      std::string text = "no verdict on tag ";
-      text.append(tag).append(" within ").append(grace).append(" ms of asking to stop it; left the run");
+      std::string text = "no verdict on " + what + " within ";
+      text.append(time_text(context_.options.abort_grace)).append(" of asking to stop it; left the run");
       return Admission::RunEnds{Status::kOutcomeUnknown, std::move(text)};
     }
-    const std::string limit = std::to_string(round.request.timeout.ns / 1'000'000);
     std::string text = context_.name_of(context_.options.id);
-    text.append(" timed out after ").append(limit).append(" ms in tag ").append(tag);
+    text.append(" timed out after ").append(time_text(round.request.timeout)).append(" in ").append(what);
+    if (round.is<stage::Queued>()) text += "; it waited for an admission";
     ask_to_stop(round, Status::kTimedOut, std::move(text));
   }
   return std::nullopt;

@@ -139,10 +139,62 @@ std::string describe_size(const Descriptor& state) {
   return counted(state.count, "byte") + " in " + counted(state.tensors, "tensor");
 }
 
+namespace {
+
+// As programs write it.
+std::string dtype_of(DataType type) {
+  constexpr std::string_view kNames[kDataTypeCount] = {"uint8",   "int8",    "uint16", "int16",   "uint32",
+                                                       "int32",   "uint64",  "int64",  "float16", "bfloat16",
+                                                       "float32", "float64", "bool"};
+  return std::string(kNames[static_cast<std::size_t>(type)]);
+}
+
+// The first field in which two descriptors differ, and its value on each side.
+struct Difference {
+  std::string name;
+  std::string a;
+  std::string b;
+};
+Difference difference_of(const Descriptor& a, const Descriptor& b) {
+  const auto numbers = [](std::string name, std::uint64_t x, std::uint64_t y) {
+    return Difference{std::move(name), std::to_string(x), std::to_string(y)};
+  };
+  const auto names = [](std::string name, std::string_view x, std::string_view y) {
+    return Difference{std::move(name), std::string(x), std::string(y)};
+  };
+  const bool is_state = a.collective == Collective::kSync;
+  if (a.collective != b.collective) return {"", std::string(name_of(a.collective)), std::string(name_of(b.collective))};
+  if (a.type != b.type) return {"dtype", dtype_of(a.type), dtype_of(b.type)};
+  if (a.op != b.op) return names("op", lockstep::name_of(a.op), lockstep::name_of(b.op));
+  if (a.tensors != b.tensors) return numbers("number of arrays", a.tensors, b.tensors);
+  if (a.count != b.count) return numbers(is_state ? "bytes of the state" : "count", a.count, b.count);
+  if (a.layout != b.layout) {
+    return names(is_state ? "names, types or sizes in the state" : "counts of the arrays", "these", "others");
+  }
+  if (a.root != b.root) return names("root", hex(a.root.high).substr(0, 8), hex(b.root.high).substr(0, 8));
+  if (a.formats.up != b.formats.up)
+    return names("up", lockstep::name_of(a.formats.up), lockstep::name_of(b.formats.up));
+  if (a.formats.down != b.formats.down)
+    return names("down", lockstep::name_of(a.formats.down), lockstep::name_of(b.formats.down));
+  if (a.algorithm != b.algorithm) return names("algorithm", name_of(a.algorithm), name_of(b.algorithm));
+  if (a.weighted != b.weighted) return names("weight", a.weighted ? "given" : "none", b.weighted ? "given" : "none");
+  if (a.segment_bytes != b.segment_bytes) return numbers("segment_bytes", a.segment_bytes, b.segment_bytes);
+  if (a.minimum_world != b.minimum_world) return numbers("minimum_world", a.minimum_world, b.minimum_world);
+  return names("retry", a.retry ? "true" : "false", b.retry ? "true" : "false");
+}
+
+}  // namespace
+
 std::string arguments_differ(Tag tag, std::string_view a, const Descriptor& of_a, std::string_view b,
                              const Descriptor& of_b) {
-  return "arguments differ in tag " + std::to_string(tag.value) + ": " + std::string(a) + ": " + describe(of_a) + "; " +
-         std::string(b) + ": " + describe(of_b) + ": call it with the same arguments on all peers";
+  const Difference found = difference_of(of_a, of_b);
+  const bool same_call = !found.name.empty();
+  std::string text = "arguments differ in ";
+  if (same_call) text.append(name_of(of_a.collective)).append(" with ");
+  text += "tag " + std::to_string(tag.value) + ": ";
+  if (same_call) text += found.name + " ";
+  text.append(found.a).append(" on ").append(a).append(", ").append(found.b).append(" on ").append(b);
+  return text + ": call it with the same arguments on all members";
 }
 
 std::string refused(std::string_view member, std::string_view operation, Tag tag, std::string_view why) {

@@ -289,7 +289,7 @@ TEST(Swarm, AMismatchIsTheProgramsFailure) {
   });
   ASSERT_TRUE(report.failure);
   EXPECT_EQ(report.failure->kind, "program");
-  EXPECT_THAT(report.failure->text, HasSubstr("arguments differ in tag 0"));
+  EXPECT_THAT(report.failure->text, HasSubstr("arguments differ in all_reduce with tag 0: count 1"));
 }
 
 // A failing program ends the run: the others are killed at once, wherever they are.

@@ -179,10 +179,10 @@ TEST_F(ClaimsOfThree, ReportsDifferentArgumentsAsArguments) {
   EXPECT_TRUE(result.questions.empty());
   ASSERT_TRUE(result.stop);
   EXPECT_EQ(result.stop->status, Status::kMismatch);
-  EXPECT_EQ(result.stop->text,
-            "arguments differ in tag 7: a: sync_state, 0 bytes in 0 tensors, layout 0000000000000001, retry; b: "
-            "sync_state, 0 bytes in 0 tensors, layout 0000000000000001, minimum world 3, retry: call it with the same "
-            "arguments on all peers");
+  EXPECT_EQ(
+      result.stop->text,
+      "arguments differ in sync_state with tag 7: minimum_world 1 on a, 3 on b: call it with the same arguments on all "
+      "members");
 }
 
 TEST_F(ClaimsOfThree, ComparesDifferentStatesWhateverElseDiffers) {

@@ -72,8 +72,8 @@ TEST_F(RoundsOfThree, DifferentArgumentsStopTheRoundAndNameBothSides) {
   ASSERT_TRUE(result.stop.has_value());
   EXPECT_EQ(result.stop->status, Status::kMismatch);
   EXPECT_EQ(result.stop->text,
-            "arguments differ in tag 7: a: all_reduce u8 sum, 10 elements in 1 tensor, retry; b: all_reduce u8 sum, 12 "
-            "elements in 1 tensor, retry: call it with the same arguments on all peers");
+            "arguments differ in all_reduce with tag 7: count 10 on a, 12 on b: call it with the same arguments on all "
+            "members");
 }
 
 TEST_F(RoundsOfThree, DifferentResultsNeverCommit) {
