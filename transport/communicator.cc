@@ -133,6 +133,24 @@ Work Communicator::leave(Duration timeout) {
 }
 
 Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
+  Result<Work> work = start(args, then);
+  if (!work) {
+    refuse(args.collective, args.tag,
+           {work.error().status, std::string(wire::name_of(args.collective)), work.error().text});
+  }
+  return work;
+}
+
+void Communicator::refuse(wire::Collective collective, Tag tag, peer::Refusal refusal) {
+  auto call = engine_->new_call();
+  ring::Request request;
+  request.collective = collective;
+  request.tag = tag;
+  const CallId id = call->id();
+  engine_->submit(std::move(call), peer::Launch{id, std::move(request), std::move(refusal)}, Then::kGoOn);
+}
+
+Result<Work> Communicator::start(const LaunchArgs& args, Then then) {
   if (auto error = validate_memory(args)) return *error;
   std::shared_ptr<const Watch> watch;
   if (watches_.load(std::memory_order_relaxed) && args.collective != wire::Collective::kSync) {

@@ -124,8 +124,11 @@ class Communicator {
   // Leaves the run in an orderly way. Ends when all calls launched before have ended and the other peers know.
   Work leave(Duration timeout = {0});
   // Starts a collective. After an error (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: no
-  // scratch) nothing was started, and no other peer knows of the call.
+  // scratch) nothing was started, and the call is refused.
   Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn);
+  // Takes the place of a collective whose arguments are refused here: it takes one use of the tag, and ends the round
+  // for all members, with this status and reason (rule 42). Does not wait. No effect while this peer is no member.
+  void refuse(wire::Collective collective, Tag tag, peer::Refusal refusal);
   // Serves this state (the arguments of a sync) to waiting peers until it is stopped, unpublished or replaced by a
   // newer publication of its tag, or until this peer leaves the run. Serves a copy, which publish() makes. `stable`:
   // serves the tensors themselves, which are lent and must not change meanwhile.
@@ -172,6 +175,8 @@ class Communicator {
 
  private:
   Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world);
+  Result<Work> start(const LaunchArgs& args, Then then);
+
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
   std::mutex published_mutex_;

@@ -435,6 +435,7 @@ Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
   state->strategy = state::Strategy::kPopular;
   state->staged = false;
   launch->state = std::move(state);
+  if (given->timeout_ms == 0) launch->timeout = Duration{0};  // it lasts until something else ends it
   return launch;
 }
 
@@ -459,6 +460,31 @@ std::optional<Error> watch(Communicator& communicator, const lockstep_sync_state
   return communicator.watch(&*launch);
 }
 
+constexpr Collective collective_of(const lockstep_all_reduce_args*) { return Collective::kAllReduce; }
+constexpr Collective collective_of(const lockstep_reduce_scatter_args*) { return Collective::kReduceScatter; }
+constexpr Collective collective_of(const lockstep_all_gather_args*) { return Collective::kAllGather; }
+constexpr Collective collective_of(const lockstep_reduce_args*) { return Collective::kReduce; }
+constexpr Collective collective_of(const lockstep_gather_args*) { return Collective::kGather; }
+constexpr Collective collective_of(const lockstep_scatter_args*) { return Collective::kScatter; }
+constexpr Collective collective_of(const lockstep_all_to_all_args*) { return Collective::kAllToAll; }
+constexpr Collective collective_of(const lockstep_broadcast_args*) { return Collective::kBroadcast; }
+constexpr Collective collective_of(const lockstep_barrier_args*) { return Collective::kBarrier; }
+constexpr Collective collective_of(const lockstep_sync_state_args*) { return Collective::kSync; }
+
+// The other members learn that this peer refuses its call. Without a readable struct the call has no tag, and nobody
+// learns of it.
+template <typename Args>
+void refuse(Communicator& communicator, const Args* args, const Error& error) {
+  Tag tag;
+  if (!std::is_same_v<Args, lockstep_barrier_args> || args != nullptr) {
+    const auto taken = c::take(args, "args");
+    if (!taken) return;
+    tag = Tag{taken->tag};
+  }
+  const Collective collective = collective_of(args);
+  communicator.refuse(collective, tag, {error.status, std::string(wire::name_of(collective)), error.text});
+}
+
 // Arguments are read before the communicator is used.
 template <typename Args>
 auto launcher(const Args* args, Communicator::Then then) {
@@ -470,19 +496,34 @@ auto launcher(const Args* args, Communicator::Then then) {
         return read(args);
       }
     }();
-    if (!launch) return launch.error();
+    if (!launch) {
+      refuse(communicator, args, launch.error());
+      return launch.error();
+    }
     return communicator.launch(*launch, then);
   };
 }
 
 template <typename Args>
 lockstep_status blocking(lockstep_comm* comm, const Args* args, lockstep_result* result) {
-  return c::call(comm, result, launcher(args, Communicator::Then::kWait));
+  return c::inside(comm, [&](lockstep_comm& in) {
+    if (const auto error = c::validate_result(result)) {
+      refuse(*in.communicator, args, *error);
+      return c::fail(*error);
+    }
+    const Result<Work> work = launcher(args, Communicator::Then::kWait)(*in.communicator);
+    return work ? c::wait_for(in, *work, result) : c::report_not_started(work.error(), result);
+  });
 }
 
 template <typename Args>
 lockstep_status asynchronous(lockstep_comm* comm, const Args* args, lockstep_work** work) {
-  return c::call_async(comm, work, launcher(args, Communicator::Then::kGoOn));
+  if (work != nullptr) return c::call_async(comm, work, launcher(args, Communicator::Then::kGoOn));
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const Error error = c::invalid("work is NULL; give the address of a lockstep_work*");
+    refuse(*in.communicator, args, error);
+    return c::fail(error);
+  });
 }
 
 }  // namespace
@@ -566,6 +607,14 @@ lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_arg
 
 lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args, lockstep_work** work) {
   return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_refuse(lockstep_comm* comm, const char* operation, uint64_t tag, const char* why) {
+  return c::inside(comm, [&](lockstep_comm& in) {
+    const std::string words = operation == nullptr ? "call" : c::reason(operation);
+    in.communicator->refuse(Collective::kBarrier, Tag{tag}, {Status::kInvalidArgument, words, c::reason(why)});
+    return LOCKSTEP_OK;
+  });
 }
 
 lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,

@@ -20,8 +20,11 @@ Result<Duration> call_time_out(std::int64_t ms, std::string_view name) {
 }
 
 Result<Duration> field_time_out(std::int64_t ms, std::string_view name) {
-  if (ms == 0 || endless(ms)) return Duration{0};
-  if (ms < 0) return invalid("{} is {}; allowed: 1 or more; 0 or LOCKSTEP_FOREVER (-1) for none", name, ms);
+  if (endless(ms)) return Duration{0};
+  if (ms == 0) return milliseconds(LOCKSTEP_DEFAULT_TIMEOUT_MS);
+  if (ms < 0) {
+    return invalid("{} is {}; allowed: 1 or more; 0 for 30 minutes, LOCKSTEP_FOREVER (-1) for none", name, ms);
+  }
   return milliseconds(ms);
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::int64_t kLongestTimeOutMs = std::int64_t{100} * 365 * 24 *
 Result<std::optional<Duration>> wait_time_out(std::int64_t ms, std::string_view name);
 // The timeout of a call, given as a parameter: must be above 0, because 0 means "none" in core.
 Result<Duration> call_time_out(std::int64_t ms, std::string_view name);
-// The timeout of a call, given as a field: 0 is the default, none.
+// The timeout of a call, given as a field: 0 is the default, LOCKSTEP_DEFAULT_TIMEOUT_MS.
 Result<Duration> field_time_out(std::int64_t ms, std::string_view name);
 
 }  // namespace lockstep::c

@@ -28,6 +28,7 @@ class Refusals {
   // for the same round.
   [[nodiscard]] Complaint ended(const Call& call, const wire::View* founding, const FindCall& find) const {
     const peer::Outcome& outcome = *call.outcome;
+    if (call.of_guest) return {};  // it has reasons of its own
     if (call.refused) return check_own(call);
     if (is_out(outcome.status) || outcome.round == RoundKey{} || founding == nullptr) return {};
     for (const wire::Member& member : founding->members) {

@@ -603,6 +603,7 @@ void World::call(std::uint32_t index, peer::Input input, std::vector<BufferId> b
   std::visit(overloaded{
                  [&](peer::Launch& launch) {
                    launch.call = call.id;
+                   call.refused = launch.refused.has_value();
                    call.launch.cohort = process.caller.uses.cohort();
                    call.launch.use = process.caller.uses.launch(launch.request.tag);
                    call.launch.segment_bytes = process.peer.options().segment_bytes;

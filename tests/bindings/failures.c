@@ -72,6 +72,42 @@ static void freeing_an_unfinished_call_aborts_it(peer* self) {
   free(mine);
 }
 
+/* One peer's library refuses its call: the others' calls end with the same status, and the next call works. */
+static void a_refused_call_ends_the_round_on_every_peer(peer* self) {
+  sum* mine = new_sum(75);
+  lockstep_result unusable = LOCKSTEP_RESULT_INIT;
+  int how;
+  unusable.struct_size = 1;
+  for (how = 0; how < 6; ++how) {
+    lockstep_all_reduce_args args = mine->args;
+    lockstep_status status;
+    if (self->number == 1) {
+      if (how == 0) args.type = (lockstep_data_type)77;
+      if (how == 1) args.recv = mine->data + 1;
+      if (how == 2) args.timeout_ms = -7;
+      if (how == 4) {
+        status = lockstep_all_reduce_async(self->comm, &args, NULL);
+      } else if (how == 5) {
+        CHECK_STATUS(LOCKSTEP_OK, lockstep_refuse(self->comm, "evaluation", 75, "no data"));
+        status = LOCKSTEP_ERR_INVALID_ARGUMENT;
+      } else {
+        status = lockstep_all_reduce(self->comm, &args, how == 3 ? &unusable : NULL);
+      }
+      CHECK(status == LOCKSTEP_ERR_INVALID_ARGUMENT);
+    } else {
+      CHECK_STATUS(LOCKSTEP_ERR_INVALID_ARGUMENT, lockstep_all_reduce(self->comm, &args, NULL));
+      check_text(__FILE__, __LINE__, "refusal", lockstep_last_error(),
+                 how == 5 ? "refused its evaluation with tag 75: no data" : "refused its all_reduce with tag 75: ");
+    }
+    holds(mine, 1);
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &mine->args, NULL));
+    holds(mine, (float)self->peers);
+    free(mine);
+    mine = new_sum(75);
+  }
+  free(mine);
+}
+
 static void a_time_out_ends_the_round_on_every_peer(peer* self) {
   sum* mine = new_sum(72);
   if (self->number == 0) {
@@ -223,6 +259,7 @@ static void admission_times_out(peer* self) {
 
 static void everything(peer* self) {
   an_abort_ends_the_round_on_every_peer(self);
+  a_refused_call_ends_the_round_on_every_peer(self);
   freeing_an_unfinished_call_aborts_it(self);
   a_time_out_ends_the_round_on_every_peer(self);
   blocking_calls_can_be_aborted_from_another_thread(self);

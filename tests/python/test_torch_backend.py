@@ -61,6 +61,10 @@ def test_a_timeout_ends_one_collective(meeting: str) -> None:
     check(run("times_out", 3, meeting), "over")
 
 
+def test_a_collective_that_one_rank_refuses_ends_on_all(meeting: str) -> None:
+    check(run("refused", 3, meeting), "over")
+
+
 def test_the_init_method_names_a_coordinator(coordinator: lockstep.Coordinator) -> None:
     *survivors, (code, output) = run("strict", 3, f"lockstep://{coordinator.address}")
     assert code == -9, output

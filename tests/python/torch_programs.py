@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import os
 import signal
@@ -436,6 +437,76 @@ def groups() -> None:
     dist.destroy_process_group()
 
 
+def refused() -> None:
+    """A collective that one rank refuses raises on every rank at once, with that rank's reason; the next one works."""
+    rank, size = start("lockstep")
+    elastic = dist.new_group(list(range(size)), pg_options=lockstep.torch.Options(elastic=True))
+    for group in (dist.group.WORLD, elastic):
+        for name, call in refused_calls(rank, size, group).items():
+            if rank == 1:
+                try:
+                    call(True)
+                except (ValueError, TypeError, NotImplementedError, lockstep.torch.CollectiveError):
+                    pass
+                else:
+                    raise AssertionError(f"{name} is not refused")
+            else:
+                text = str(failure_of(functools.partial(call, False)))
+                assert text.startswith("rank 1"), text
+                assert f"refused its {name.strip()} with tag " in text, text
+            y = torch.ones(3)
+            dist.all_reduce(y, group=group)
+            assert (y == size).all(), (name, y)
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
+def refused_calls(rank: int, size: int, group: Any) -> dict[str, Callable[[bool], Any]]:
+    """Calls that are wrong, or right, by the name that the others are told."""
+
+    def parts(count: int) -> list[torch.Tensor]:
+        return [torch.ones(2) for _ in range(count)]
+
+    def given(wrong: bool) -> torch.Tensor:
+        return torch.eye(2).to_sparse_csr() if wrong else torch.eye(2)
+
+    def all_reduce(wrong: bool) -> None:
+        dist.all_reduce(torch.ones(4), dist.ReduceOp.BAND if wrong else dist.ReduceOp.SUM, group)
+
+    def all_gather_single(wrong: bool) -> None:
+        dist.all_gather_into_tensor(torch.empty(2 * size + wrong), torch.ones(2), group)
+
+    def reduce_scatter_single(wrong: bool) -> None:
+        dist.reduce_scatter_tensor(torch.empty(2 + wrong), torch.ones(2 * size), group=group)
+
+    def gather(wrong: bool) -> None:
+        group.gather([parts(size + wrong)] if rank == 1 else [], parts(1), root_of(dist.GatherOptions())).wait()
+
+    def scatter(wrong: bool) -> None:
+        group.scatter(parts(1), [parts(size + wrong)] if rank == 1 else [], root_of(dist.ScatterOptions())).wait()
+
+    def all_to_all_single(wrong: bool) -> None:
+        dist.all_to_all_single(torch.empty(size, 2), torch.ones(size, 2), [1 + wrong] * size, group=group)
+
+    return {
+        "all_reduce": all_reduce,
+        "all_reduce ": lambda wrong: group.allreduce([given(wrong)]).wait(),
+        "broadcast": lambda wrong: group.broadcast([given(wrong)], root_of(dist.BroadcastOptions())).wait(),
+        "all_gather": lambda wrong: group.allgather([parts(size - wrong)] * 2, parts(2)).wait(),
+        "all_gather_single": all_gather_single,
+        "reduce_scatter_single": reduce_scatter_single,
+        "gather": gather,
+        "scatter": scatter,
+        "all_to_all_single": all_to_all_single,
+        "all_to_all": lambda wrong: group.alltoall(parts(size), parts(size + wrong)).wait(),
+    }
+
+
+def root_of(opts: Any) -> Any:
+    opts.rootRank = 1
+    return opts
+
+
 def timeout_of(seconds: float) -> Any:
     opts = dist.BarrierOptions()
     opts.timeout = datetime.timedelta(seconds=seconds)
@@ -485,6 +556,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "partner": loses_partner,
     "groups": groups,
     "times_out": times_out,
+    "refused": refused,
     "buffers": buffers,
 }
 

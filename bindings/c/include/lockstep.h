@@ -40,8 +40,9 @@
  *       .struct_size = sizeof args, .send = x, .recv = x, .count = n, .type = LOCKSTEP_F32};
  *
  * Time-outs are in milliseconds. A collective's time-out ends the call on every peer (LOCKSTEP_ERR_TIMED_OUT); in a
- * struct 0 means no time-out. A wait's time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "check once".
- * LOCKSTEP_FOREVER means no time-out everywhere.
+ * struct 0 means the default, LOCKSTEP_DEFAULT_TIMEOUT_MS: 30 minutes; for a publication or a prefetch, none. A wait's
+ * time-out ends only the wait (LOCKSTEP_ERR_PENDING); there 0 means "check once". LOCKSTEP_FOREVER means no
+ * time-out everywhere.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -64,6 +65,8 @@
 
 /* No time-out. */
 #define LOCKSTEP_FOREVER ((int64_t)-1)
+/* What 0 means as the time-out of a collective. */
+#define LOCKSTEP_DEFAULT_TIMEOUT_MS ((int64_t)1800000)
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,8 +78,9 @@ extern "C" {
 /* How a call ended. Numbers never change. To rejoin is to make a new communicator and connect it. */
 typedef enum lockstep_status {
   LOCKSTEP_OK = 0,
-  /* this call's arguments are invalid: nothing was started; or a peer's weight or element cannot be reduced: the call
-   * ended on every peer, and the text names that peer */
+  /* this call's arguments are invalid: nothing was started, and if it is a collective with a readable tag, it ended on
+   * every peer; or the arguments of another peer are invalid, or its weight or element cannot be reduced: the text
+   * names that peer and its reason */
   LOCKSTEP_ERR_INVALID_ARGUMENT = 1,
   LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; nothing was reduced */
   LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry */
@@ -93,8 +97,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 rounds were in flight, or 16 states published or fetched:
                                            wait for one first, or end one */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
-  LOCKSTEP_ERR_OUT_OF_MEMORY = 16,
-  LOCKSTEP_ERR_PROTOCOL = 17,        /* the other side does not speak Lockstep, or another version of it */
+  LOCKSTEP_ERR_OUT_OF_MEMORY = 16,      /* on this peer, or for a collective on the peer that the text names */
+  LOCKSTEP_ERR_PROTOCOL = 17,           /* the other side does not speak Lockstep, or another version of it */
   LOCKSTEP_ERR_INTERNAL = 18,        /* results differ, or memory changed during the call: the text names the place; or
                                         a bug in Lockstep: please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* sync: no peer that may send has a state */
@@ -514,9 +518,14 @@ LOCKSTEP_API lockstep_status lockstep_peer_id_self(lockstep_comm* comm, lockstep
  *
  * Common fields:
  *   tag            the call's name; 0 is as good as any other
- *   timeout_ms     time-out of the call, on every peer; 0 or LOCKSTEP_FOREVER: none. While the call waits for an
- *                  admission, this peer's part ends at once, and the other parts end in the new view
+ *   timeout_ms     time-out of the call, on every peer; 0: 30 minutes; LOCKSTEP_FOREVER: none. While the call waits for
+ *                  an admission, this peer's part ends at once, and the other parts end in the new view
  *   minimum_world  fewer contributors end the call with BELOW_MINIMUM; 0: the communicator's; equal on all peers
+ *
+ * A refused call is an answer, too: if a peer's own side refuses a call (INVALID_ARGUMENT, OUT_OF_MEMORY), the call
+ * ends there at once and takes its turn among the calls with its tag. It ends on every other peer within some round
+ * trips, with the same status and a text that names the peer and its reason. Excepted are calls whose tag cannot be
+ * read: `args` NULL (but for a barrier) or with a wrong struct_size.
  *
  * Common errors: INVALID_ARGUMENT, MISMATCH, BELOW_MINIMUM, ABORTED, TIMED_OUT, COHORT_CLOSED, OUTCOME_UNKNOWN,
  * EVICTED, NOT_CONNECTED, TOO_MANY_IN_FLIGHT, OUT_OF_MEMORY. A world of 1 succeeds at once.
@@ -793,6 +802,12 @@ LOCKSTEP_API lockstep_status lockstep_barrier(lockstep_comm* comm, const lockste
                                               lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args,
                                                     lockstep_work** work);
+
+/* Takes the place of a collective that this peer cannot call, because the program found its arguments invalid itself:
+ * takes one turn among the calls with this tag, and ends the round for the other members with INVALID_ARGUMENT. Does
+ * not wait. operation, why: for their texts ("rank 1 refused its all_gather with tag 3: 2 outputs for 3 ranks"), the
+ * first 1024 bytes; may be NULL. OK also while this peer is no member; then nobody waits for it. */
+LOCKSTEP_API lockstep_status lockstep_refuse(lockstep_comm* comm, const char* operation, uint64_t tag, const char* why);
 
 /* ---- shared state --------------------------------------------------------------------------------------------------
  *

@@ -28,7 +28,7 @@ from __future__ import annotations
 from . import errors
 from ._lockstep import Result, Work, version
 from ._wait import wait_any
-from .communicator import Communicator, Options, connect
+from .communicator import COLLECTIVE_TIMEOUT, CONNECT_TIMEOUT, Communicator, Options, connect
 from .coordinator import Coordinator
 from .errors import (
     Aborted,
@@ -61,6 +61,8 @@ from .types import Algorithm, Op, PeerId, Status, Strategy, WireFormat, World
 __version__ = version()
 
 __all__ = [
+    "COLLECTIVE_TIMEOUT",
+    "CONNECT_TIMEOUT",
     "Aborted",
     "Algorithm",
     "ArrayError",

@@ -22,13 +22,12 @@ MOST_IN_FLIGHT = 16
 
 def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
     """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for arrays that cannot be staged."""
-    if residual is not None:
-        raise DeviceArray(
-            "residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back"
-        )
-    tensors = _tensors(array, "array")
-    outs = tensors if out is None else _tensors(out, "out")
-    _check(tensors, outs)
+    try:
+        tensors, outs = _arguments(array, out, residual)
+    except Exception as error:
+        for _ in range(_pieces(array)):  # each piece is a call of the other members
+            communicator.refuse("all_reduce", error, tag=options[1])
+        raise
     import torch
 
     sizes = [tensor.numel() for tensor in tensors]
@@ -48,6 +47,24 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
             target.detach().view(-1).copy_(host, non_blocking=True)
     stream.synchronize()  # the pinned memory goes back to its pool
     return results[-1]
+
+
+def _arguments(array: Any, out: Any, residual: Any) -> tuple[list[Any], list[Any]]:
+    if residual is not None:
+        raise DeviceArray(
+            "residual: error feedback needs arrays in memory of the CPU; pass x.cpu(), and copy the result back"
+        )
+    tensors = _tensors(array, "array")
+    outs = tensors if out is None else _tensors(out, "out")
+    _check(tensors, outs)
+    return tensors, outs
+
+
+def _pieces(array: Any) -> int:
+    """The number of calls for these arrays, as far as their sizes are known."""
+    many = array if isinstance(array, (list, tuple)) else [array]
+    size = sum(getattr(one, "nbytes", 0) for one in many)
+    return max(1, -(-size // PIECE_BYTES))
 
 
 def _tensors(given: Any, argument: str) -> list[Any]:

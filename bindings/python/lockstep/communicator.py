@@ -49,7 +49,7 @@ from .types import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Array", "Arrays", "Communicator", "Options", "connect"]
+__all__ = ["COLLECTIVE_TIMEOUT", "CONNECT_TIMEOUT", "Array", "Arrays", "Communicator", "Options", "connect"]
 
 Array = Any
 """Anything with the buffer protocol or DLPack, C-contiguous: numpy arrays, torch tensors, array.array, bytearray,
@@ -57,6 +57,11 @@ memoryview."""
 Arrays = Union[Array, Sequence[Array]]
 """One array, or a list or tuple of arrays of one dtype that one call takes together."""
 Path = Union[str, "os.PathLike[str]"]
+
+COLLECTIVE_TIMEOUT = 1800.0
+"""Default time-out of collectives, admit(), wait_for_world() and leave(), in seconds: as in torch."""
+CONNECT_TIMEOUT = 300.0
+"""Default time-out of connect(), in seconds."""
 
 _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
 _LEAVE_AT_ONCE = 1.0  # after Ctrl-C, or sys.exit()
@@ -122,13 +127,13 @@ class Options(TypedDict, total=False):
 T = TypeVar("T")
 
 
-def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack[Options]) -> Communicator:
+def connect(coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT, **options: Unpack[Options]) -> Communicator:
     """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
 
     Blocks until the members admit this peer; founders do not wait. If the coordinator does not answer, retries until
     the timeout.
 
-    timeout: seconds; None for no limit.
+    timeout: seconds; None for no limit. Give more where members admit newcomers rarely.
     options: see lockstep.Options, for example founders=2, minimum_world=2, auto_admit=True.
     Raises InvalidArgument, Unreachable, Refused, ProtocolError, TimedOut.
 
@@ -143,6 +148,28 @@ def connect(coordinator: str, *, timeout: float | None = None, **options: Unpack
         communicator.close()
         raise
     return communicator
+
+
+class _Refusals:
+    """Tells the other members if the arguments of a collective are refused inside of the `with` block.
+
+    native: the native part of the communicator.
+    operation, tag: of the call.
+    """
+
+    __slots__ = ("_native", "_operation", "_tag")
+
+    def __init__(self, native: _lockstep.Communicator, operation: str, tag: int) -> None:
+        self._native = native
+        self._operation = operation
+        self._tag = tag
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            self._native.refuse(self._operation, self._tag, str(error))
 
 
 class _Gone:
@@ -166,12 +193,14 @@ class Communicator:
     that use a communicator before that.
 
     Calls with `_async` return a Work at once. Arrays are lent from the call to its end: do not use them meanwhile. If a
-    call raises, nothing was reduced, and its input is unchanged.
+    call raises, nothing was reduced, and its input is unchanged. A collective whose arguments are refused (TypeError,
+    ValueError) raises at once, counts as a call with its tag, and raises on every other member with the name of this
+    peer and the reason: nobody waits for it.
 
     Arguments of several calls:
         tag: the call's name, 0 to 2**64-1. The n-th call with a tag meets the n-th call with that tag on every other
             member, so many calls may be in flight at once, in any order.
-        timeout: seconds after which the call ends for every peer (TimedOut); None for no limit.
+        timeout: seconds after which the call ends for every peer (TimedOut); None for no limit. Default: 30 minutes.
         minimum_world: with fewer contributors the call raises BelowMinimum; 0 for the communicator's.
 
     options: see lockstep.Options.
@@ -200,11 +229,11 @@ class Communicator:
 
     # ---- being part of a run ----
 
-    def connect(self, coordinator: str, *, timeout: float | None = None) -> None:
+    def connect(self, coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT) -> None:
         """Joins a run; see lockstep.connect(). Once per communicator."""
         self._native.connect(coordinator, timeout)
 
-    def connect_async(self, coordinator: str, *, timeout: float | None = None) -> Work:
+    def connect_async(self, coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT) -> Work:
         """Begins to join a run, so that prefetch() can fetch the state meanwhile."""
         work = self._native.connect_async(coordinator, timeout)
         self._connecting = weakref.ref(work)
@@ -215,7 +244,7 @@ class Communicator:
         """The call of connect_async() that the program holds."""
         return None if self._connecting is None else self._connecting()
 
-    def admit(self, *, timeout: float | None = None) -> Result:
+    def admit(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Result:
         """Admits waiting peers. All members call it at the same place of their program.
 
         Costs about one round trip to the coordinator. timeout: seconds; ends the call on this peer only.
@@ -223,23 +252,23 @@ class Communicator:
         """
         return self._native.admit(timeout)
 
-    def admit_async(self, *, timeout: float | None = None) -> Work:
+    def admit_async(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Work:
         """Begins admit()."""
         return self._native.admit_async(timeout)
 
-    def wait_for_world(self, members: int, *, timeout: float | None = None) -> Result:
+    def wait_for_world(self, members: int, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Result:
         """admit() that waits until the run has at least `members` members, in all groups together (1 to 1024)."""
         return self._native.wait_for_world(members, timeout)
 
-    def wait_for_world_async(self, members: int, *, timeout: float | None = None) -> Work:
+    def wait_for_world_async(self, members: int, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Work:
         """Begins wait_for_world()."""
         return self._native.wait_for_world_async(members, timeout)
 
-    def leave(self, *, timeout: float | None = None) -> None:
+    def leave(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> None:
         """Leaves the run: waits for the calls of this peer; the other peers continue without an error."""
         self._native.leave(timeout)
 
-    def leave_async(self, *, timeout: float | None = None) -> Work:
+    def leave_async(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Work:
         """Begins leave()."""
         return self._native.leave_async(timeout)
 
@@ -332,6 +361,17 @@ class Communicator:
 
     # ---- collectives ----
 
+    def refuse(self, operation: str, why: object, *, tag: int = 0) -> None:
+        """Takes the place of a collective that this program cannot call, as it has found out itself.
+
+        Counts as a call with the tag, and ends the round for the other members: they raise InvalidArgument with the
+        name of this peer. Does not wait. The methods of collectives do this for arguments that they refuse.
+
+        operation: the name of the call for their texts, such as "all_reduce".
+        why: the reason, a text or an exception.
+        """
+        self._native.refuse(operation, tag, str(why))
+
     def all_reduce(
         self,
         array: Arrays,
@@ -339,7 +379,7 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
         retry: bool = True,
         up: WireFormat | WireFormatName = "native",
@@ -368,7 +408,11 @@ class Communicator:
         Example:
             >>> result = run.all_reduce([layer.grad for layer in layers], op="avg", up="bf16", down="bf16")
         """
-        options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+        try:
+            options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+        except Exception as error:
+            self._native.refuse("all_reduce", tag, str(error))
+            raise
         try:
             return self._native.all_reduce(array, out, residual, options)
         except DeviceArray:
@@ -381,7 +425,7 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
         retry: bool = True,
         up: WireFormat | WireFormatName = "native",
@@ -391,7 +435,11 @@ class Communicator:
         residual: Arrays | None = None,
     ) -> Work:
         """Begins all_reduce()."""
-        options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+        try:
+            options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+        except Exception as error:
+            self._native.refuse("all_reduce", tag, str(error))
+            raise
         return self._native.all_reduce_async(array, out, residual, options)
 
     def _all_reduce_with(
@@ -410,7 +458,7 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Folds the elements of all members' arrays; the root gets the result, the others get nothing.
@@ -423,8 +471,10 @@ class Communicator:
         Each member but the root sends the bytes of `array` once.
         Raises the errors of all_reduce, PeerLost, WorldChanged.
         """
-        out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
-        result = self._native.reduce(array, out, root, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        with _Refusals(self._native, "reduce", tag):
+            out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
+            options = (number_of(OPS, op, "op"), tag, timeout, minimum_world)
+        result = self._native.reduce(array, out, root, options)
         result.output = out
         return result
 
@@ -436,12 +486,14 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins reduce()."""
-        out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
-        work = self._native.reduce_async(array, out, root, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        with _Refusals(self._native, "reduce", tag):
+            out = _result_of_reduce(array, out) if _is_root(root, self.id) else None
+            options = (number_of(OPS, op, "op"), tag, timeout, minimum_world)
+        work = self._native.reduce_async(array, out, root, options)
         work._on_end = _setter(out)
         return work
 
@@ -452,7 +504,7 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Folds the elements of all members' arrays; rank r of n gets the r-th of n chunks of the flat result.
@@ -462,10 +514,12 @@ class Communicator:
         Returns result.output, the chunk inside `out`, and result.chunk, its place in the flat input, as a slice.
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
-        if out is None:
-            count, dtype = _lockstep.describe(array)
-            out = _room(array, -(-count // max(1, self.world_size)), dtype)
-        result = self._native.reduce_scatter(array, out, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        with _Refusals(self._native, "reduce_scatter", tag):
+            if out is None:
+                count, dtype = _lockstep.describe(array)
+                out = _room(array, -(-count // max(1, self.world_size)), dtype)
+            options = (number_of(OPS, op, "op"), tag, timeout, minimum_world)
+        result = self._native.reduce_scatter(array, out, options)
         result.output = _first(out, result.chunk.stop - result.chunk.start)
         return result
 
@@ -476,11 +530,13 @@ class Communicator:
         *,
         op: Op | OpName = "sum",
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins reduce_scatter()."""
-        work = self._native.reduce_scatter_async(array, out, (number_of(OPS, op, "op"), tag, timeout, minimum_world))
+        with _Refusals(self._native, "reduce_scatter", tag):
+            options = (number_of(OPS, op, "op"), tag, timeout, minimum_world)
+        work = self._native.reduce_scatter_async(array, out, options)
         work._on_end = _outputter(out)
         return work
 
@@ -490,7 +546,7 @@ class Communicator:
         out: Array | None = None,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Gives every member the elements of all members' arrays, in rank order, without gaps.
@@ -501,7 +557,8 @@ class Communicator:
         Returns result.output, the received elements inside `out`.
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall.
         """
-        out = self._room_for_all(array, out)
+        with _Refusals(self._native, "all_gather", tag):
+            out = self._room_for_all(array, out)
         result = self._native.all_gather(array, out, (tag, timeout, minimum_world))
         result.output = _first(out, sum(result.blocks))
         return result
@@ -512,7 +569,7 @@ class Communicator:
         out: Array,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins all_gather()."""
@@ -527,7 +584,7 @@ class Communicator:
         out: Array | None = None,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Gives the root the elements of all members' arrays, in rank order, without gaps.
@@ -541,7 +598,8 @@ class Communicator:
         Each member but the root sends its array straight to the root.
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members).
         """
-        out = self._room_for_all(array, out) if _is_root(root, self.id) else None
+        with _Refusals(self._native, "gather", tag):
+            out = self._room_for_all(array, out) if _is_root(root, self.id) else None
         result = self._native.gather(array, out, root, (tag, timeout, minimum_world))
         result.output = None if out is None else _first(out, sum(result.blocks))
         return result
@@ -553,11 +611,12 @@ class Communicator:
         out: Array | None = None,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins gather()."""
-        out = self._room_for_all(array, out) if _is_root(root, self.id) else None
+        with _Refusals(self._native, "gather", tag):
+            out = self._room_for_all(array, out) if _is_root(root, self.id) else None
         work = self._native.gather_async(array, out, root, (tag, timeout, minimum_world))
         work._on_end = _setter(None) if out is None else _outputter(out)
         return work
@@ -577,7 +636,7 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Cuts the root's array into one part for each member, in rank order, and gives each member its part.
@@ -593,7 +652,8 @@ class Communicator:
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members); InvalidArgument if
         `array` has no equal parts or a receiver has left.
         """
-        array, out, parts = self._parts_of_scatter(array, root, out, counts)
+        with _Refusals(self._native, "scatter", tag):
+            array, out, parts = self._parts_of_scatter(array, root, out, counts)
         result = self._native.scatter(array, out, root, parts, (tag, timeout, minimum_world))
         result.output = _first(out, sum(result.blocks))
         return result
@@ -606,11 +666,12 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins scatter()."""
-        array, out, parts = self._parts_of_scatter(array, root, out, counts)
+        with _Refusals(self._native, "scatter", tag):
+            array, out, parts = self._parts_of_scatter(array, root, out, counts)
         work = self._native.scatter_async(array, out, root, parts, (tag, timeout, minimum_world))
         work._on_end = _outputter(out)
         return work
@@ -637,7 +698,7 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Gives every member the parts that all members have for it, in rank order, without gaps.
@@ -652,7 +713,8 @@ class Communicator:
         Raises the errors of all_reduce, PeerLost, WorldChanged, BufferTooSmall (on all members); InvalidArgument if
         `array` has no equal parts or a receiver has left.
         """
-        out, parts = self._parts_of_all_to_all(array, out, counts)
+        with _Refusals(self._native, "all_to_all", tag):
+            out, parts = self._parts_of_all_to_all(array, out, counts)
         result = self._native.all_to_all(array, out, parts, (tag, timeout, minimum_world))
         result.output = _first(out, sum(result.blocks))
         return result
@@ -664,11 +726,12 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins all_to_all()."""
-        out, parts = self._parts_of_all_to_all(array, out, counts)
+        with _Refusals(self._native, "all_to_all", tag):
+            out, parts = self._parts_of_all_to_all(array, out, counts)
         work = self._native.all_to_all_async(array, out, parts, (tag, timeout, minimum_world))
         work._on_end = _outputter(out)
         return work
@@ -705,7 +768,7 @@ class Communicator:
         root: PeerId,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Gives every member the root's elements, in place.
@@ -714,7 +777,9 @@ class Communicator:
         Raises the errors of all_reduce, PeerLost, WorldChanged; after an error the arrays are unspecified, except on
         the root.
         """
-        return self._native.broadcast(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
+        with _Refusals(self._native, "broadcast", tag):
+            is_root = _is_root(root, self.id)
+        return self._native.broadcast(array, root, is_root, (tag, timeout, minimum_world))
 
     def broadcast_async(
         self,
@@ -722,20 +787,22 @@ class Communicator:
         root: PeerId,
         *,
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins broadcast()."""
-        return self._native.broadcast_async(array, root, _is_root(root, self.id), (tag, timeout, minimum_world))
+        with _Refusals(self._native, "broadcast", tag):
+            is_root = _is_root(root, self.id)
+        return self._native.broadcast_async(array, root, is_root, (tag, timeout, minimum_world))
 
     def barrier(
-        self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
+        self, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT, minimum_world: int = 0, retry: bool = True
     ) -> Result:
         """Ends when every member has called it."""
         return self._native.barrier((tag, timeout, minimum_world, retry))
 
     def barrier_async(
-        self, *, tag: int = 0, timeout: float | None = None, minimum_world: int = 0, retry: bool = True
+        self, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT, minimum_world: int = 0, retry: bool = True
     ) -> Work:
         """Begins barrier()."""
         return self._native.barrier_async((tag, timeout, minimum_world, retry))
@@ -752,7 +819,7 @@ class Communicator:
         restored: bool = False,
         unchanged: Iterable[str] = (),
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
         """Makes the states of all members equal, bit for bit, and sets state.revision.
@@ -769,8 +836,10 @@ class Communicator:
         Raises the errors of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether the state
         is lost.
         """
-        options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
-        return self._native.sync_state(state._describe(unchanged), options, _taker(state))
+        with _Refusals(self._native, "sync", tag):
+            options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
+            described = state._describe(unchanged)
+        return self._native.sync_state(described, options, _taker(state))
 
     def sync_async(
         self,
@@ -782,12 +851,14 @@ class Communicator:
         restored: bool = False,
         unchanged: Iterable[str] = (),
         tag: int = 0,
-        timeout: float | None = None,
+        timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Work:
         """Begins sync(). Sets the state's ints, floats and revision when the Work is done; see work.progress."""
-        options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
-        work = self._native.sync_state_async(state._describe(unchanged), options)
+        with _Refusals(self._native, "sync", tag):
+            options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
+            described = state._describe(unchanged)
+        work = self._native.sync_state_async(described, options)
         work._on_end = _taker(state)
         return work
 

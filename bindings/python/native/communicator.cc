@@ -124,6 +124,35 @@ class Communicator {
     check(status);
   }
 
+  // The other members learn that this process refuses its call. Nobody learns of a call whose tag cannot be read.
+  void refuse(const std::string& operation, const py::handle& tag, const std::string& why) {
+    std::uint64_t number = 0;
+    try {
+      number = to_number<std::uint64_t>(tag, "tag");
+    } catch (const std::exception&) {
+      return;
+    }
+    const HandlePtr kept = handle_;
+    const WithoutGil released;
+    lockstep_refuse(kept->comm(), operation.c_str(), number, why.c_str());
+  }
+  // Reads the arguments of a collective. Their refusal is an answer to the other members. `stages`: the caller takes
+  // another way for arrays of a device.
+  template <typename Read>
+  auto reading(const char* operation, const py::handle& tag, Read&& read, bool stages = false) {
+    try {
+      return std::forward<Read>(read)();
+    } catch (py::error_already_set& error) {  // Ctrl-C is no refusal
+      const bool goes_on = stages && error.matches(from_package("lockstep.errors", "DeviceArray"));
+      if (error.matches(PyExc_Exception) && !goes_on)
+        refuse(operation, tag, py::cast<std::string>(py::str(error.value())));
+      throw;
+    } catch (const std::exception& error) {
+      refuse(operation, tag, error.what());
+      throw;
+    }
+  }
+
   void watch(std::shared_ptr<StateArgs> state) {
     checked([&] { return lockstep_watch_state(comm(), state ? &state->args : nullptr); });
     watched_ = std::move(state);
@@ -420,91 +449,99 @@ Communicator& from(const py::object& self) { return self.cast<Communicator&>(); 
 void define_exchanges(py::class_<Communicator>& c) {
   c.def("gather", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
                      const py::tuple& options) {
-    Gather call(array, out, root, options);
+    auto call = self.reading("gather", options[0], [&] { return Gather(array, out, root, options); });
     return self.run(&lockstep_gather, call.args, std::move(call.loans));
   });
   c.def("gather_async", [](const py::object& self, const py::object& array, const py::object& out,
                            const py::object& root, const py::tuple& options) {
-    Gather call(array, out, root, options);
+    auto call = from(self).reading("gather", options[0], [&] { return Gather(array, out, root, options); });
     return from(self).start(&lockstep_gather_async, call.args, std::move(call.loans), self);
   });
   c.def("scatter", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
                       const py::list& receivers, const py::tuple& options) {
-    auto call = scatter_of(array, out, root, receivers, options);
+    auto call = self.reading("scatter", options[0], [&] { return scatter_of(array, out, root, receivers, options); });
     return self.run(&lockstep_scatter, call.args, std::move(call.loans));
   });
   c.def("scatter_async", [](const py::object& self, const py::object& array, const py::object& out,
                             const py::object& root, const py::list& receivers, const py::tuple& options) {
-    auto call = scatter_of(array, out, root, receivers, options);
+    auto call =
+        from(self).reading("scatter", options[0], [&] { return scatter_of(array, out, root, receivers, options); });
     return from(self).start(&lockstep_scatter_async, call.args, std::move(call.loans), self);
   });
   c.def("all_to_all", [](Communicator& self, const py::object& array, const py::object& out, const py::list& receivers,
                          const py::tuple& options) {
-    auto call = all_to_all_of(array, out, receivers, options);
+    auto call = self.reading("all_to_all", options[0], [&] { return all_to_all_of(array, out, receivers, options); });
     return self.run(&lockstep_all_to_all, call.args, std::move(call.loans));
   });
   c.def("all_to_all_async", [](const py::object& self, const py::object& array, const py::object& out,
                                const py::list& receivers, const py::tuple& options) {
-    auto call = all_to_all_of(array, out, receivers, options);
+    auto call =
+        from(self).reading("all_to_all", options[0], [&] { return all_to_all_of(array, out, receivers, options); });
     return from(self).start(&lockstep_all_to_all_async, call.args, std::move(call.loans), self);
   });
 }
 
 void define_collectives(py::class_<Communicator>& c) {
+  c.def("refuse", [](Communicator& self, const py::object& operation, const py::object& tag, const py::object& why) {
+    self.refuse(to_utf8(operation, "operation"), tag, py::cast<std::string>(py::str(why)));
+  });
   c.def("all_reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& residual,
                          const py::tuple& options) {
-    AllReduce call(array, out, residual, options);
+    auto call = self.reading(
+        "all_reduce", options[1], [&] { return AllReduce(array, out, residual, options); }, true);
     return self.run(&lockstep_all_reduce, call.args, std::move(call.loans));
   });
   c.def("all_reduce_async", [](const py::object& self, const py::object& array, const py::object& out,
                                const py::object& residual, const py::tuple& options) {
-    AllReduce call(array, out, residual, options);
+    auto call = from(self).reading("all_reduce", options[1], [&] { return AllReduce(array, out, residual, options); });
     return from(self).start(&lockstep_all_reduce_async, call.args, std::move(call.loans), self);
   });
   c.def("reduce_scatter",
         [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
-          ReduceScatter call(array, out, options);
+          auto call = self.reading("reduce_scatter", options[1], [&] { return ReduceScatter(array, out, options); });
           return self.run(&lockstep_reduce_scatter, call.args, std::move(call.loans));
         });
-  c.def("reduce_scatter_async",
-        [](const py::object& self, const py::object& array, const py::object& out, const py::tuple& options) {
-          ReduceScatter call(array, out, options);
-          return from(self).start(&lockstep_reduce_scatter_async, call.args, std::move(call.loans), self);
-        });
+  c.def("reduce_scatter_async", [](const py::object& self, const py::object& array, const py::object& out,
+                                   const py::tuple& options) {
+    auto call = from(self).reading("reduce_scatter", options[1], [&] { return ReduceScatter(array, out, options); });
+    return from(self).start(&lockstep_reduce_scatter_async, call.args, std::move(call.loans), self);
+  });
   c.def("all_gather", [](Communicator& self, const py::object& array, const py::object& out, const py::tuple& options) {
-    AllGather call(array, out, options);
+    auto call = self.reading("all_gather", options[0], [&] { return AllGather(array, out, options); });
     return self.run(&lockstep_all_gather, call.args, std::move(call.loans));
   });
   c.def("all_gather_async",
         [](const py::object& self, const py::object& array, const py::object& out, const py::tuple& options) {
-          AllGather call(array, out, options);
+          auto call = from(self).reading("all_gather", options[0], [&] { return AllGather(array, out, options); });
           return from(self).start(&lockstep_all_gather_async, call.args, std::move(call.loans), self);
         });
   c.def("reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& root,
                      const py::tuple& options) {
-    Reduce call(array, out, root, options);
+    auto call = self.reading("reduce", options[1], [&] { return Reduce(array, out, root, options); });
     return self.run(&lockstep_reduce, call.args, std::move(call.loans));
   });
   c.def("reduce_async", [](const py::object& self, const py::object& array, const py::object& out,
                            const py::object& root, const py::tuple& options) {
-    Reduce call(array, out, root, options);
+    auto call = from(self).reading("reduce", options[1], [&] { return Reduce(array, out, root, options); });
     return from(self).start(&lockstep_reduce_async, call.args, std::move(call.loans), self);
   });
   c.def("broadcast", [](Communicator& self, const py::object& array, const py::object& root, bool is_root,
                         const py::tuple& options) {
-    Broadcast call(array, root, is_root, options);
+    auto call = self.reading("broadcast", options[0], [&] { return Broadcast(array, root, is_root, options); });
     return self.run(&lockstep_broadcast, call.args, std::move(call.loans));
   });
   c.def("broadcast_async", [](const py::object& self, const py::object& array, const py::object& root, bool is_root,
                               const py::tuple& options) {
-    Broadcast call(array, root, is_root, options);
+    auto call = from(self).reading("broadcast", options[0], [&] { return Broadcast(array, root, is_root, options); });
     return from(self).start(&lockstep_broadcast_async, call.args, std::move(call.loans), self);
   });
   c.def("barrier", [](Communicator& self, const py::tuple& options) {
-    return self.run(&lockstep_barrier, barrier_args(options), {});
+    const auto args = self.reading("barrier", options[0], [&] { return barrier_args(options); });
+    return self.run(&lockstep_barrier, args, {});
   });
   c.def("barrier_async", [](const py::object& self, const py::tuple& options) {
-    return from(self).start(&lockstep_barrier_async, barrier_args(options), {}, self);
+    const auto args = from(self).reading("barrier", options[0], [&] { return barrier_args(options); });
+    return from(self).start(&lockstep_barrier_async, args, {}, self);
   });
 }
 
@@ -611,29 +648,32 @@ void define_world(py::class_<Communicator>& c) {
 void define_state(py::class_<Communicator>& c) {
   using Function = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_result*);
   using AsyncFunction = lockstep_status (*)(lockstep_comm*, const lockstep_sync_state_args*, lockstep_work**);
-  const auto blocking = [&c](const char* name, Function function) {
-    c.def(name, [function](Communicator& self, const py::dict& description, const py::dict& options,
-                           const py::object& taken) {
-      const auto state = state_args(description, options, Array::Access::kWrite);
+  // Only a sync is a round that others may wait for.
+  const auto blocking = [&c](const char* name, Function function, bool is_round) {
+    c.def(name, [function, is_round](Communicator& self, const py::dict& description, const py::dict& options,
+                                     const py::object& taken) {
+      const auto read = [&] { return state_args(description, options, Array::Access::kWrite); };
+      const auto state = is_round ? self.reading("sync", options["tag"], read) : read();
       Loans loans;
       loans.state = state;
       loans.taken = taken;
       return self.run(function, state->args, std::move(loans));
     });
   };
-  const auto asynchronous = [&c](const char* name, AsyncFunction function, Array::Access access) {
-    c.def(name, [function, access](const py::object& self, const py::dict& description, const py::dict& options) {
-      const auto state = state_args(description, options, access);
+  const auto asynchronous = [&c](const char* name, AsyncFunction function, Array::Access access, bool is_round) {
+    c.def(name, [=](const py::object& self, const py::dict& description, const py::dict& options) {
+      const auto read = [&] { return state_args(description, options, access); };
+      const auto state = is_round ? from(self).reading("sync", options["tag"], read) : read();
       Loans loans;
       loans.state = state;
       return from(self).start(function, state->args, std::move(loans), self);
     });
   };
-  blocking("sync_state", &lockstep_sync_state);
-  blocking("prefetch_state", &lockstep_prefetch_state);
-  asynchronous("sync_state_async", &lockstep_sync_state_async, Array::Access::kWrite);
-  asynchronous("prefetch_state_async", &lockstep_prefetch_state_async, Array::Access::kWrite);
-  asynchronous("publish_state_async", &lockstep_publish_state_async, Array::Access::kRead);
+  blocking("sync_state", &lockstep_sync_state, true);
+  blocking("prefetch_state", &lockstep_prefetch_state, false);
+  asynchronous("sync_state_async", &lockstep_sync_state_async, Array::Access::kWrite, true);
+  asynchronous("prefetch_state_async", &lockstep_prefetch_state_async, Array::Access::kWrite, false);
+  asynchronous("publish_state_async", &lockstep_publish_state_async, Array::Access::kRead, false);
   c.def("publish_state", [](Communicator& self, const py::dict& description, const py::dict& options) {
     const auto state = state_args(description, options, Array::Access::kRead);
     self.wait_for([&](lockstep_comm* comm) { return lockstep_publish_state(comm, &state->args); });

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -304,8 +304,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             operation, opts = opts, dist.AllreduceOptions()
             opts.reduceOp = dist.ReduceOp.SUM if operation is None else operation
         if len(tensors) == 1 and not self._is_async(opts):
-            reduction, array = reduction_of(opts.reduceOp), plain_array(tensors[0])
-            if array is not None and reduction.factor is None:
+            array, reduction = plain_array(tensors[0]), None
+            if array is not None:
+                try:
+                    reduction = reduction_of(opts.reduceOp)
+                except Exception as error:
+                    self._refuse("all_reduce", error, 1)
+                    raise
+            if reduction is not None and reduction.factor is None:
                 return self._all_reduce_at_once(array, reduction, tensors, opts)
         return self._all_reduce(tensors, opts)
 
@@ -330,8 +336,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     def _all_reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
         if any(tensor.layout is torch.sparse_coo for tensor in tensors):
             return self._together([self._all_reduce_coo(tensor, opts) for tensor in tensors])
-        reduction = reduction_of(opts.reduceOp)
-        staged = [Staged(tensor, reduction) for tensor in tensors]
+        with self._answering("all_reduce", len({tensor.dtype for tensor in tensors})):
+            reduction = reduction_of(opts.reduceOp)
+            staged = [Staged(tensor, reduction) for tensor in tensors]
         calls = []
         for dtype in dict.fromkeys(one.memory.dtype for one in staged):
             arrays = [array_of(one.memory) for one in staged if one.memory.dtype == dtype]
@@ -346,12 +353,16 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         """
         if tensor.layout is not torch.sparse_coo:
             return self._all_reduce([tensor], opts)
-        total = CooSum(tensor, reduction_of(opts.reduceOp), self.getSize())
         tag, seconds, run = (
             _FIRST_TAG_OF_CHAINS + next(self._membership.chains),
             self._seconds(opts.timeout),
             self.communicator,
         )
+        try:
+            total = CooSum(tensor, reduction_of(opts.reduceOp), self.getSize())
+        except Exception as error:
+            run.refuse("all_reduce", error, tag=tag)
+            raise
         size = len(self._members)
 
         def gather_elements(outcome: Outcome) -> Call | None:
@@ -366,9 +377,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
         """Gives every member the tensors of opts.rootRank. Elastic: also if other ranks are lost."""
-        staged = [Staged(tensor) for tensor in tensors]
+        with self._answering("broadcast", len(tensors)):
+            self._peer(opts.rootRank)
+            staged = [Staged(tensor) for tensor in tensors]
+            arrays = [array_of(as_bytes(one.memory)) for one in staged]
         begin = self._broadcast_among_survivors if self._options.elastic else self._broadcast
-        calls = [begin(array_of(as_bytes(one.memory)), opts) for one in staged]
+        calls = [begin(array, opts) for array in arrays]
         return self._begun(calls, tensors, _giving_back(staged))
 
     def _broadcast(self, array: Any, opts: Any) -> Call:
@@ -430,11 +444,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
         """Gives every member the tensors of all, in rank order, in one tensor."""
-        opts = opts if opts is not None else dist.AllgatherOptions()
-        into = Staged(output, reads=False)
-        source = Staged(given)
-        self._must_be(output.numel(), given.numel() * self.getSize(), "output")
-        call = self._gather_bytes(as_bytes(source.memory), as_bytes(into.memory), opts)
+        opts = opts if opts is not None else torch._C._distributed_c10d.AllgatherOptions()
+        with self._answering("all_gather_single"):
+            into = Staged(output, reads=False)
+            source = Staged(given)
+            self._must_be(output.numel(), given.numel() * self.getSize(), "output")
+            memory, room = as_bytes(source.memory), as_bytes(into.memory)
+        call = self._gather_bytes(memory, room, opts)
         return self._begun([call], [output], lambda _: into.give_back())
 
     _allgather_base = all_gather_single
@@ -443,15 +459,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """Gives every member the tensors of all, a list of tensors for each that was given."""
-        opts = opts if opts is not None else dist.AllgatherOptions()
-        calls, copies = [], []
-        for targets, tensor in zip(outputs, given):
-            self._must_be(len(targets), self.getSize(), "the list of outputs")
-            source = Staged(tensor)
-            sizes = [target.numel() * target.element_size() for target in targets]
-            room = torch.empty(sum(sizes), dtype=torch.uint8)
-            calls.append(self._gather_bytes(as_bytes(source.memory), room, opts))
-            copies.append((targets, room, sizes))
+        opts = opts if opts is not None else torch._C._distributed_c10d.AllgatherOptions()
+        sources, copies = [], []
+        with self._answering("all_gather", len(given)):
+            for targets, tensor in zip(outputs, given):
+                self._must_be(len(targets), self.getSize(), "the list of outputs")
+                sources.append(as_bytes(Staged(tensor).memory))
+                sizes = [target.numel() * target.element_size() for target in targets]
+                copies.append((targets, torch.empty(sum(sizes), dtype=torch.uint8), sizes))
+        calls = [self._gather_bytes(source, room, opts) for source, (_, room, _) in zip(sources, copies)]
 
         def finish(_: Sequence[Result]) -> None:
             for targets, room, sizes in copies:
@@ -464,27 +480,31 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """Gives every member the lists of tensors of all. outputs: a list for each rank, as long as `given`."""
-        self._must_be(len(outputs), self.getSize(), "the list of outputs")
-        for rank, targets in enumerate(outputs):
-            if len(targets) != len(given):
-                raise ValueError(f"the outputs for rank {rank} are {len(targets)} tensors; the inputs are {len(given)}")
+        with self._answering("all_gather_coalesced", len(given)):
+            self._must_be(len(outputs), self.getSize(), "the list of outputs")
+            for rank, targets in enumerate(outputs):
+                if len(targets) != len(given):
+                    raise ValueError(
+                        f"the outputs for rank {rank} are {len(targets)} tensors; the inputs are {len(given)}"
+                    )
         return self.allgather([list(targets) for targets in zip(*outputs)], given, opts)
 
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """all_gather_single for each pair of tensors."""
-        return self._together([self.all_gather_single(one, other, opts) for one, other in zip(outputs, given)])
+        return self._each("all_gather_single", self.all_gather_single, list(zip(outputs, given)), opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
         """Reduces the tensors over the group; each member gets its part, in rank order."""
         opts = opts if opts is not None else dist.ReduceScatterOptions()
-        self._must_be(given.numel(), output.numel() * self.getSize(), "input")
-        reduction = reduction_of(opts.reduceOp)
-        source = Staged(given, reduction)
-        into = Staged(output, reduction, reads=False)
+        with self._answering("reduce_scatter_single"):
+            self._must_be(given.numel(), output.numel() * self.getSize(), "input")
+            reduction = reduction_of(opts.reduceOp)
+            source = Staged(given, reduction)
+            into = Staged(output, reduction, reads=False)
         call = self._call("reduce_scatter", opts, source.memory, into.memory, op=reduction.op)
         return self._begun([call], [output], lambda _: into.give_back())
 
@@ -495,8 +515,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     ) -> Work:
         """Reduces lists of tensors over the group; each member gets the tensor of its rank."""
         works = []
+        with self._answering("reduce_scatter", len(outputs)):
+            for parts in given:
+                self._must_be(len(parts), self.getSize(), "the list of inputs")
         for output, parts in zip(outputs, given):
-            self._must_be(len(parts), self.getSize(), "the list of inputs")
             if len({part.numel() for part in parts}) == 1:
                 works.append(self.reduce_scatter_single(output, torch.cat([part.reshape(-1) for part in parts]), opts))
             else:
@@ -514,7 +536,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
     ) -> Work:
         """reduce_scatter_single for each pair of tensors."""
-        return self._together([self.reduce_scatter_single(one, other, opts) for one, other in zip(outputs, given)])
+        return self._each("reduce_scatter_single", self.reduce_scatter_single, list(zip(outputs, given)), opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -522,9 +544,10 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
         """Reduces each tensor over the group, on opts.rootRank only."""
-        reduction, root = reduction_of(opts.reduceOp), self._peer(opts.rootRank)
         is_root = opts.rootRank == self.getRank()
-        staged = [Staged(tensor, reduction) for tensor in tensors]
+        with self._answering("reduce", len({tensor.dtype for tensor in tensors})):
+            reduction, root = reduction_of(opts.reduceOp), self._peer(opts.rootRank)
+            staged = [Staged(tensor, reduction) for tensor in tensors]
         calls = []
         for dtype in dict.fromkeys(one.memory.dtype for one in staged):
             results = [one.memory for one in staged if one.memory.dtype == dtype]
@@ -534,16 +557,20 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def gather(self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any) -> Work:
         """Gives opts.rootRank the tensors of all."""
-        root, is_root = self._peer(opts.rootRank), opts.rootRank == self.getRank()
-        calls, copies = [], []
-        for index, tensor in enumerate(given):
-            targets = outputs[index] if is_root else []
-            self._must_be(len(targets), self.getSize() if is_root else 0, "the list of outputs")
-            sizes = [_bytes_in(target) for target in targets]
-            room = torch.empty(sum(sizes), dtype=torch.uint8)
-            source = as_bytes(Staged(tensor).memory)
-            calls.append(self._call("gather", opts, source, root, room if is_root else None))
-            copies.append((targets, room, sizes))
+        is_root = opts.rootRank == self.getRank()
+        sources, copies = [], []
+        with self._answering("gather", len(given)):
+            root = self._peer(opts.rootRank)
+            for index, tensor in enumerate(given):
+                targets = outputs[index] if is_root else []
+                self._must_be(len(targets), self.getSize() if is_root else 0, "the list of outputs")
+                sizes = [_bytes_in(target) for target in targets]
+                sources.append(as_bytes(Staged(tensor).memory))
+                copies.append((targets, torch.empty(sum(sizes), dtype=torch.uint8), sizes))
+        calls = [
+            self._call("gather", opts, source, root, room if is_root else None)
+            for source, (_, room, _) in zip(sources, copies)
+        ]
         if not is_root:
             return self._begun(calls, [], lambda _: None)
 
@@ -557,17 +584,22 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def scatter(self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any) -> Work:
         """Gives each member one of the tensors of opts.rootRank."""
-        root, is_root = self._peer(opts.rootRank), opts.rootRank == self.getRank()
-        calls, copies = [], []
-        for index, output in enumerate(outputs):
-            source, counts = None, None
-            if is_root:
+        is_root = opts.rootRank == self.getRank()
+        sources: list[tuple[torch.Tensor | None, list[int] | None]] = []
+        with self._answering("scatter", len(outputs)):
+            root = self._peer(opts.rootRank)
+            for index in range(len(outputs)):
+                if not is_root:
+                    sources.append((None, None))
+                    continue
                 self._must_be(len(given[index]), self.getSize(), "the list of inputs")
                 parts = [as_bytes(Staged(part).memory) for part in given[index]]
-                source, counts = torch.cat(parts), [part.numel() for part in parts]
-            room = torch.empty(_bytes_in(output), dtype=torch.uint8)
-            calls.append(self._call("scatter", opts, source, root, room, counts=counts))
-            copies.append((output, room))
+                sources.append((torch.cat(parts), [part.numel() for part in parts]))
+            copies = [(output, torch.empty(_bytes_in(output), dtype=torch.uint8)) for output in outputs]
+        calls = [
+            self._call("scatter", opts, source, root, room, counts=counts)
+            for (source, counts), (_, room) in zip(sources, copies)
+        ]
 
         def finish(results: Sequence[Result]) -> None:
             for result, (output, room) in zip(results, copies):
@@ -585,15 +617,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         opts: Any = None,
     ) -> Work:
         """Sends a part of the tensor to each member, and receives one from each; sizes in rows, none: equal ones."""
-        size = self.getSize()
-        parts = list(given.split(list(input_sizes) if input_sizes else given.shape[0] // size)) if given.numel() else []
-        targets = (
-            list(output.split(list(output_sizes) if output_sizes else output.shape[0] // size))
-            if output.numel()
-            else []
-        )
-        parts += [given.new_empty(0)] * (size - len(parts))
-        targets += [output.new_empty(0)] * (size - len(targets))
+        with self._answering("all_to_all_single"):
+            parts = _rows_for(self.getSize(), given, input_sizes, "input")
+            targets = _rows_for(self.getSize(), output, output_sizes, "output")
         return self.alltoall(targets, parts, opts)
 
     alltoall_base = all_to_all_single
@@ -601,13 +627,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     def alltoall(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None) -> Work:
         """Sends one tensor to each member, and receives one from each; their sizes may differ."""
         opts = opts if opts is not None else dist.AllToAllOptions()
-        size = self.getSize()
-        self._must_be(len(given), size, "the list of inputs")
-        self._must_be(len(outputs), size, "the list of outputs")
-        parts = [as_bytes(Staged(tensor).memory) for tensor in given]
-        sizes = [_bytes_in(target) for target in outputs]
-        room = torch.empty(sum(sizes), dtype=torch.uint8)
-        call = self._call("all_to_all", opts, torch.cat(parts), room, counts=[part.numel() for part in parts])
+        with self._answering("all_to_all"):
+            self._must_be(len(given), self.getSize(), "the list of inputs")
+            self._must_be(len(outputs), self.getSize(), "the list of outputs")
+            parts = [as_bytes(Staged(tensor).memory) for tensor in given]
+            sizes = [_bytes_in(target) for target in outputs]
+            source, room = torch.cat(parts), torch.empty(sum(sizes), dtype=torch.uint8)
+        call = self._call("all_to_all", opts, source, room, counts=[part.numel() for part in parts])
 
         def finish(results: Sequence[Result]) -> None:
             _sizes_must_be(results[-1].blocks, sizes, "all_to_all")
@@ -664,6 +690,38 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self._meeting.close()
 
     # ---- how calls are made ----
+
+    @contextlib.contextmanager
+    def _answering(self, operation: str, calls: int = 1) -> Iterator[None]:
+        """Tells the other ranks if this rank refuses a collective inside of the `with` block: they do not wait for it.
+
+        operation: torch's name of it. calls: the number of calls of which the collective consists.
+        """
+        try:
+            yield
+        except Exception as error:
+            self._refuse(operation, error, calls)
+            raise
+
+    def _refuse(self, operation: str, why: Exception, calls: int) -> None:
+        if self._now is None:
+            return
+        for _ in range(calls):
+            self.communicator.refuse(operation, why)
+        if self._options.elastic and operation == "broadcast":  # each has a number, as on the other ranks
+            for _ in range(calls):
+                next(self._membership.chains)
+
+    def _each(self, operation: str, begin: Callable[..., Work], pairs: Sequence[tuple[Any, Any]], opts: Any) -> Work:
+        """One collective for each pair of tensors, as one Work."""
+        works = []
+        for at, (one, other) in enumerate(pairs):
+            try:
+                works.append(begin(one, other, opts))
+            except Exception as error:  # this one was told
+                self._refuse(operation, error, len(pairs) - at - 1)
+                raise
+        return self._together(works)
 
     def _call_with_retry(self, name: str, opts: Any, *arrays: Any, **options: Any) -> Call:
         """Begins a call that an elastic group goes on with among survivors."""
@@ -803,6 +861,20 @@ def _copy_bytes(source: torch.Tensor, target: torch.Tensor) -> None:
 def _bytes_in(tensor: torch.Tensor) -> int:
     size: int = tensor.numel() * tensor.element_size()
     return size
+
+
+def _rows_for(size: int, tensor: torch.Tensor, sizes: Sequence[int], what: str) -> list[torch.Tensor]:
+    """The rows of a tensor for each of `size` ranks. sizes: how many rows for each; none: equally many."""
+    if tensor.numel() == 0:
+        return [tensor.new_empty(0)] * size
+    rows = tensor.shape[0]
+    if sizes and (len(sizes) != size or sum(sizes) != rows):
+        raise ValueError(
+            f"the split sizes of the {what} are {list(sizes)}; allowed: {size} sizes that add up to its {rows} rows"
+        )
+    if not sizes and rows % size != 0:
+        raise ValueError(f"the {what} has {rows} rows, which are no equal parts for {size} ranks: give split sizes")
+    return list(tensor.split(list(sizes) if sizes else rows // size))
 
 
 def _sizes_must_be(sent: Sequence[int], wanted: Sequence[int], what: str) -> None:
