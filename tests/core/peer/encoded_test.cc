@@ -106,7 +106,7 @@ TEST(EncodedRounds, DifferInTheirArgumentsIfFormatsDiffer) {
   const auto* stop = run.coordinator->last<wire::StopRound>();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->status, Status::kMismatch);
-  EXPECT_NE(stop->text.find("down int8 on "), std::string::npos) << stop->text;
+  EXPECT_NE(stop->text.find(": down "), std::string::npos) << stop->text;
 }
 
 TEST(EncodedRounds, AreStoppedByAnInvalidWeight) {
