@@ -314,7 +314,7 @@ def replicas() -> None:
 
 def optimizers() -> None:
     """The tensors that a newcomer's optimizer begins with change nothing."""
-    from lockstep.torch._replica import state_of
+    from lockstep.torch._optimizer import state_of
 
     def trained(kind: Any, options: dict[str, Any], asks: bool) -> Any:
         net = model()

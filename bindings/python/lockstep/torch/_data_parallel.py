@@ -12,8 +12,9 @@ from ..types import WireFormat, WireFormatName
 from . import _pieces
 from ._checked import check_state, check_tensors, sampler_states_of, weight_of
 from ._flat import HostTensors, borrowable, check_types, gradient_of, zeros
+from ._optimizer import needs_closure, state_of
 from ._outer import Floats
-from ._replica import local_of, state_of
+from ._replica import local_of
 from ._strategy import GRADIENT_TAG, Reduction, Run, StepInfo, Strategy, Wire, copies_of, take_copies
 
 _MOST_TENSORS = 60_000  # of one call; the library allows some more
@@ -49,6 +50,12 @@ class DataParallel(Strategy):
         check_every: int = 100,
     ) -> None:
         super().__init__(run, model, inner, minimum_world=minimum_world, check_every=check_every)
+        for optimizer in self._optimizers:
+            if needs_closure(optimizer):
+                raise ValueError(
+                    f"{type(optimizer).__name__} evaluates the loss several times in a step, and DataParallel averages "
+                    "one gradient; allowed: an optimizer whose step() needs no closure, or another strategy"
+                )
         self.weight: float | None = None
         self._wire = Wire.of(wire)
         check_types(self._named)
@@ -63,6 +70,7 @@ class DataParallel(Strategy):
             self._residuals = [residual[part] for part in self._parts]
         self._reduction: Reduction | None = None
         self._hook: Any = None
+        self._is_asking = False  # a step of the inner optimizer is none of the program's: it makes its tensors
         self._seconds = 0.0
 
     def step(self, weight: float | None = None) -> StepInfo:
@@ -121,11 +129,15 @@ class DataParallel(Strategy):
         return HostTensors((f"model/{name}", tensor) for name, tensor in named if name in kept)
 
     def _optimizer_tensors(self) -> HostTensors:
-        return HostTensors(
-            (f"optimizer/{number}/{name}", tensor)
-            for number, optimizer in enumerate(self._optimizers)
-            for name, tensor in state_of(optimizer).items()
-        )
+        self._is_asking = True
+        try:
+            return HostTensors(
+                (f"optimizer/{number}/{name}", tensor)
+                for number, optimizer in enumerate(self._optimizers)
+                for name, tensor in state_of(optimizer).items()
+            )
+        finally:
+            self._is_asking = False
 
     def _enter(self) -> None:
         self._reduction = None
@@ -165,6 +177,8 @@ class DataParallel(Strategy):
 
     def _average(self, *_: Any) -> None:
         """Before the step of the inner optimizer: all peers have the average gradient."""
+        if self._is_asking:
+            return
         if self._reduction is not None:
             raise RuntimeError("the inner optimizer makes a second step; allowed: step() of the strategy after each")
         begin = self._now()

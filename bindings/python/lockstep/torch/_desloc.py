@@ -11,8 +11,8 @@ from ..types import WireFormat, WireFormatName
 from ._checked import check_state, check_tensors, whole_number
 from ._flat import Fragment
 from ._local_updates import LocalUpdates
+from ._optimizer import state_of
 from ._outer import SGD, OuterOptimizer
-from ._replica import state_of
 from ._strategy import MOMENTS_TAG, Reduction, Run, Wire
 
 _PERIODS = {"exp_avg": 3, "exp_avg_sq": 3}

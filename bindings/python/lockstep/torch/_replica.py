@@ -15,7 +15,9 @@ from .._lockstep import Result
 from ..communicator import Communicator
 from ..errors import Evicted, NotConnected
 from ..state import State
+from ._optimizer import state_of
 from ._place import COORDINATOR
+from ._tensors import local_of as local_of
 
 _TIMEOUT = timedelta(minutes=5)
 _STEP = "step"
@@ -122,7 +124,8 @@ class Replica:
         all are equal, it costs two round trips and a digest of the state.
 
         step: the number of steps that this state has seen.
-        Returns the step of the state that all replicas hold now. Raises lockstep.Error.
+        Returns the step of the state that all replicas hold now. Raises lockstep.Error; ValueError for an optimizer
+        whose step needs a closure (LBFGS).
         """
         if not self._is_new:
             self.run.admit()
@@ -172,69 +175,6 @@ def _number_for_all(group: Any, shard: int) -> int:
     return int(number.item())
 
 
-def local_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor that lies in this process, sharing its memory."""
-    own = tensor.detach()
-    return own.to_local() if hasattr(own, "to_local") else own
-
-
 def _shards_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     named = [*model.named_parameters(), *model.named_buffers()]
     return {f"model/{name}": local for name, tensor in named if (local := local_of(tensor)).numel()}
-
-
-def state_of(optimizer: Any) -> dict[str, torch.Tensor]:
-    """The optimizer's tensors; one that has made no step yet gets those that it would begin with."""
-    if optimizer is None:
-        return {}
-    _begin(optimizer) if not optimizer.state else _complete(optimizer)
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return {
-        f"optimizer/{index}/{name}": local
-        for index, parameter in enumerate(parameters)
-        for name, value in optimizer.state[parameter].items()
-        if isinstance(value, torch.Tensor) and (local := local_of(value)).numel()
-    }
-
-
-def _begin(optimizer: Any) -> None:
-    """Makes the optimizer's tensors by a step of rate 0 with gradients of 0, and sets them to 0."""
-    rates = [group["lr"] for group in optimizer.param_groups]
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    if any(parameter.grad is not None for parameter in parameters):
-        raise ValueError(
-            "a parameter has a gradient, and the optimizer has made no step; allowed: zero_grad() first, or a step"
-        )
-    for group in optimizer.param_groups:
-        group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], torch.Tensor) else 0.0
-    for parameter in parameters:
-        if parameter.requires_grad:
-            parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    for group, rate in zip(optimizer.param_groups, rates):
-        group["lr"] = rate
-    for values in optimizer.state.values():
-        for value in values.values():
-            if isinstance(value, torch.Tensor):
-                value.zero_()
-
-
-def _complete(optimizer: Any) -> None:
-    """Parameters that have had no gradient so far get the tensors that they would begin with."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    known = next(((p, optimizer.state[p]) for p in parameters if optimizer.state.get(p)), None)
-    if known is None:
-        return
-    like, values = known
-    for parameter in parameters:
-        if optimizer.state.get(parameter) or any(
-            isinstance(value, torch.Tensor) and name != "step" and value.shape != like.shape
-            for name, value in values.items()
-        ):
-            continue
-        for name, value in values.items():
-            if name == "step" or not isinstance(value, torch.Tensor):
-                optimizer.state[parameter][name] = value.clone() if isinstance(value, torch.Tensor) else value
-            else:
-                optimizer.state[parameter][name] = torch.zeros_like(parameter, dtype=value.dtype)

@@ -101,3 +101,9 @@ def plain_array(tensor: torch.Tensor) -> Any:
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a contiguous tensor of any type."""
     return tensor.reshape(-1).view(torch.uint8)
+
+
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a tensor that lies in this process, sharing its memory."""
+    own = tensor.detach()
+    return own.to_local() if hasattr(own, "to_local") else own
