@@ -1,4 +1,4 @@
-"""A small GPT of characters, its data, and a table: what examples of training strategies have in common.
+"""A small GPT of characters, its data, and a table: what compare_strategies.py and fsdp_diloco.py have in common.
 
 The data are the sources of Python's standard library, which every machine with Python has.
 """

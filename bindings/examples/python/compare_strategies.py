@@ -5,6 +5,8 @@ python compare_strategies.py --only data-parallel,diloco-int8 --steps 400 --plot
 
 Every run begins with a warm start: some steps of data parallel training, whose traffic does not count. The columns of
 the table: step, loss of examples that nobody learns, peers, view, MB that a peer has sent, seconds that it has waited.
+
+Needs beside it: char_gpt.py, plot.py.
 """
 
 from __future__ import annotations

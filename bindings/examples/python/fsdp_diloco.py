@@ -5,6 +5,8 @@ python fsdp_diloco.py --join 127.0.0.1:4000      # one more replica, of a run th
 
 Inside of a replica FSDP2 averages the gradients of every step, here over Gloo. Between replicas each shard reduces its
 own part, every 20 steps, in 8 bits. Kill any process: its replica leaves as a whole, and the others go on.
+
+Needs beside it: char_gpt.py.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 pytest --lockstep-seeds 100 test_diloco_churn.py      # seeds 0 to 99; a failure names its seed and the fewest faults
 
 The programs return their parameters as a State: the swarm fails if two of the same revision differ in a bit.
+
+Needs beside it: diloco.py.
 """
 
 from __future__ import annotations
