@@ -81,6 +81,13 @@ class Call {
   struct Loans {
     std::vector<BufferId> buffers;
     Scratch scratch;
+    // Results of tensors that travel as one, for the tensors of the caller; copied once the call has succeeded.
+    struct Joined {
+      const std::byte* from = nullptr;
+      void* into = nullptr;
+      std::size_t bytes = 0;
+    };
+    std::vector<Joined> joined;
     std::vector<void*> values;  // sync: destinations of the state's values, 8 bytes each
     bool writes_state = false;  // sync: the contents of the buffers are undefined until the call has ended
   } loans;

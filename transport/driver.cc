@@ -13,6 +13,7 @@ void end_call(Call& call, peer::Outcome outcome, Memory& memory) {
       std::memcpy(call.loans.values[i], &outcome.values[i], sizeof outcome.values[i]);
     }
   }
+  if (outcome.status == Status::kOk) give_results(call.loans);
   give_back(call.loans, memory);
   call.complete(std::move(outcome));
 }

@@ -8,11 +8,14 @@
 #include <limits>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/peer/validate_call.h"
+#include "core/ring/runs.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::transport {
 namespace {
@@ -250,30 +253,129 @@ Result<Watch> watch_of(const LaunchArgs& args) {
   return watch;
 }
 
+namespace {
+
+// Tensors that travel as one: their places in a block of scratch, `send` before `recv`.
+class Joins {
+ public:
+  Joins(const LaunchArgs& args, std::vector<ring::Run> runs) : args_(args), runs_(std::move(runs)) {}
+
+  // Adds a tensor for each run. Joined ones have no buffer yet: finish().
+  void add_to(ring::Request& request, Memory& memory, Call::Loans& loans) {
+    for (const ring::Run& run : runs_) {
+      if (run.joins()) {
+        request.tensors.push_back(place(run));
+      } else {
+        request.tensors.push_back(add_tensor(args_, args_.tensors[run.begin], memory, loans));
+      }
+    }
+  }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+  // Names the places, copies what is sent, and lists where results go.
+  void finish(ring::Request& request, BufferId buffer, std::span<std::byte> block, Call::Loans& loans) const {
+    std::size_t joined = 0;
+    for (const ring::Run& run : runs_) joined += run.joins() ? run.end - run.begin : 0;
+    loans.joined.reserve(joined);
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (!runs_[i].joins()) continue;
+      ring::Tensor& tensor = request.tensors[i];
+      if (tensor.send.length > 0) tensor.send.id = buffer;
+      if (tensor.recv.length > 0) tensor.recv.id = buffer;
+      copy(runs_[i], tensor, block, loans);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool sends() const { return uses_send(args_.collective); }
+  // In a reduce, only the root has room for results.
+  [[nodiscard]] bool receives(const ring::Run& run) const {
+    return std::all_of(args_.tensors.begin() + static_cast<std::ptrdiff_t>(run.begin),
+                       args_.tensors.begin() + static_cast<std::ptrdiff_t>(run.end), [&](const TensorArgs& tensor) {
+                         return recv_bytes(args_, tensor) >= tensor.count * size_of(args_.type);
+                       });
+  }
+
+  BufferRef take(std::uint64_t bytes) {
+    constexpr std::uint64_t kLine = 64;
+    if (bytes == 0) return {kSinkBuffer, 0, 0};
+    return {kSinkBuffer, std::exchange(bytes_, bytes_ + (bytes + kLine - 1) / kLine * kLine), bytes};
+  }
+
+  ring::Tensor place(const ring::Run& run) {
+    const std::uint64_t bytes = run.count * size_of(args_.type);
+    ring::Tensor tensor;
+    tensor.count = run.count;
+    tensor.send = take(sends() ? bytes : 0);
+    tensor.recv = take(receives(run) ? bytes : 0);
+    return tensor;
+  }
+
+  void copy(const ring::Run& run, const ring::Tensor& tensor, std::span<std::byte> block, Call::Loans& loans) const {
+    std::byte* const send = block.data() + (sends() ? tensor.send.offset : tensor.recv.offset);
+    std::uint64_t at = 0;
+    for (std::size_t i = run.begin; i < run.end; ++i) {
+      const TensorArgs& given = args_.tensors[i];
+      const std::uint64_t bytes = given.count * size_of(args_.type);
+      if (bytes == 0) continue;
+      std::memcpy(send + at, sends() ? given.send : given.recv, bytes);
+      if (tensor.recv.length > 0) {
+        loans.joined.push_back({block.data() + tensor.recv.offset + at, given.recv, bytes});
+      }
+      at += bytes;
+    }
+  }
+
+  const LaunchArgs& args_;
+  std::vector<ring::Run> runs_;
+  std::uint64_t bytes_ = 0;
+};
+
+// The runs of a call, and its tensors as the caller stated them.
+std::vector<ring::Run> runs_of(const LaunchArgs& args, ring::Request& request) {
+  std::vector<std::uint64_t> counts;
+  counts.reserve(args.tensors.size());
+  bool encodes = ring::is_encoded(request);
+  for (const TensorArgs& tensor : args.tensors) {
+    counts.push_back(tensor.count);
+    encodes = encodes || tensor.residual != nullptr;
+  }
+  if (counts.size() > kMaxTensorsPerCall) encodes = true;  // validate_call() refuses it
+  std::vector<ring::Run> runs = ring::runs_of(args.collective, encodes, counts, size_of(args.type));
+  if (runs.size() < counts.size())
+    request.stated = {static_cast<std::uint32_t>(counts.size()), ring::layout_of(counts)};
+  return runs;
+}
+
+}  // namespace
+
 Result<ring::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_world, Memory& memory, ScratchPool& pool,
                               Call::Loans& loans, const Watch* watch) try {
   ring::Request request = request_of(args);
   request.minimum_world = minimum_world;
   loans.values = args.values;
   loans.writes_state = args.state != nullptr && args.state->strategy != state::Strategy::kSendOnly;
+  Joins joins(args, runs_of(args, request));
   loans.buffers.reserve(3 * args.tensors.size() + 1 + (watch != nullptr ? watch->args.tensors.size() : 0));
-  for (const TensorArgs& tensor : args.tensors) request.tensors.push_back(add_tensor(args, tensor, memory, loans));
+  joins.add_to(request, memory, loans);
   if (auto error = peer::validate_call(request)) return *error;
   if (watch != nullptr) request.watch = add_watch(*watch, memory, loans);
 
   const std::uint64_t scratch = ring::scratch_bytes(request);
-  if (scratch == 0) return request;
-  loans.scratch = pool.take(scratch);
+  const std::uint64_t bytes = joins.bytes() + scratch;
+  if (bytes == 0) return request;
+  loans.scratch = pool.take(bytes);
   if (loans.scratch.bytes().empty()) {
     return Error{
         Status::kOutOfMemory,
         fmt::format(
             "no memory for {} bytes of scratch (a call in place keeps a copy of its input); free some memory, or "
             "use separate memory for send and recv",
-            scratch)};
+            bytes)};
   }
-  loans.buffers.push_back(memory.add(loans.scratch.bytes().first(scratch)));
-  request.scratch = {loans.buffers.back(), 0, scratch};
+  loans.buffers.push_back(memory.add(loans.scratch.bytes().first(bytes)));
+  joins.finish(request, loans.buffers.back(), loans.scratch.bytes(), loans);
+  if (scratch > 0) request.scratch = {loans.buffers.back(), joins.bytes(), scratch};
   return request;
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory,
@@ -313,10 +415,18 @@ Result<ring::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPo
                fmt::format("out of memory while registering {} tensors: free some memory", args.tensors.size())};
 }
 
+// The root of a broadcast may have lent memory that is read-only, and has its result already.
+void give_results(const Call::Loans& loans) {
+  for (const Call::Loans::Joined& tensor : loans.joined) {
+    if (std::memcmp(tensor.into, tensor.from, tensor.bytes) != 0) std::memcpy(tensor.into, tensor.from, tensor.bytes);
+  }
+}
+
 void give_back(Call::Loans& loans, Memory& memory) {
   for (const BufferId id : loans.buffers) memory.remove(id);
   loans.buffers.clear();
   loans.scratch = {};
+  loans.joined.clear();
   loans.values.clear();
 }
 

@@ -36,6 +36,8 @@ Result<ring::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
                               Call::Loans& loans, const Watch* watch = nullptr);
 // The same for a published state: copies its tensors; `loans` owns the copy.
 Result<ring::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
+// Copies results of tensors that travelled as one into the tensors of the caller.
+void give_results(const Call::Loans& loans);
 void give_back(Call::Loans& loans, Memory& memory);
 
 }  // namespace lockstep::transport

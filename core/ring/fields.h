@@ -25,6 +25,11 @@ void fields(auto& a, Is<Watched> auto& m) {
   a("memory", m.memory);
 }
 
+void fields(auto& a, Is<Stated> auto& m) {
+  a("tensors", m.tensors);
+  a("layout", m.layout);
+}
+
 void fields(auto& a, Is<Request> auto& m) {
   a("collective", m.collective);
   a("type", m.type);
@@ -38,6 +43,7 @@ void fields(auto& a, Is<Request> auto& m) {
   a("weight", m.weight);
   a("timeout", m.timeout);
   a("tensors", m.tensors);
+  a("stated", m.stated);
   a("blocks", m.blocks);
   a("scratch", m.scratch);
   a("state", m.state);

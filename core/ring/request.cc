@@ -78,6 +78,10 @@ std::uint64_t block_bytes_to(const Request& request, PeerId to) {
   return block == request.blocks.end() ? 0 : block->count * element;
 }
 
+std::uint64_t layout_of(std::span<const std::uint64_t> counts) {
+  return counts.empty() ? 0 : XXH3_64bits(counts.data(), counts.size_bytes());
+}
+
 wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes) {
   wire::Descriptor what;
   what.collective = request.collective;
@@ -86,7 +90,7 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
   what.retry = request.retry && (request.collective == Collective::kAllReduce ||
                                  request.collective == Collective::kBarrier || request.collective == Collective::kSync);
   what.minimum_world = request.minimum_world;
-  what.tensors = static_cast<std::uint32_t>(request.tensors.size());
+  what.tensors = request.stated ? request.stated->tensors : static_cast<std::uint32_t>(request.tensors.size());
   if (wire::has_root(request.collective)) what.root = request.root;
   what.formats = request.formats;
   what.algorithm = algorithm_of(request);
@@ -103,7 +107,7 @@ wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_byt
     counts.push_back(tensor.count);
     what.count += tensor.count;
   }
-  if (!counts.empty()) what.layout = XXH3_64bits(counts.data(), counts.size() * sizeof(std::uint64_t));
+  what.layout = request.stated ? request.stated->layout : layout_of(counts);
   return what;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,13 @@ struct Watched {
   std::vector<BufferRef> memory;  // of each tensor
 };
 
+// The tensors of a call as the caller stated them, where some of them travel as one (runs.h).
+struct Stated {
+  std::uint32_t tensors = 0;
+  std::uint64_t layout = 0;  // layout_of() their numbers of elements
+  bool operator==(const Stated&) const = default;
+};
+
 struct Request {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kU8;
@@ -72,7 +80,8 @@ struct Request {
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
-  std::vector<Tensor> tensors;  // exactly one where wire::has_blocks(); none for barrier
+  std::vector<Tensor> tensors;   // exactly one where wire::has_blocks(); none for barrier
+  std::optional<Stated> stated;  // nothing: `tensors` are the caller's
   // Gather, scatter and all-to-all: what this peer sends to whom, in the order of tensors.front().send; nothing goes to
   // a member that is not listed. In a gather only the root may be listed; in a scatter only the root lists members.
   std::vector<Block> blocks;
@@ -111,6 +120,9 @@ std::optional<std::string> validate_blocks(const Request& request);
 
 // The bytes that this call sends to a peer in a collective with blocks.
 std::uint64_t block_bytes_to(const Request& request, PeerId to);
+
+// The hash of the sizes of tensors, in elements, which a descriptor holds; 0 for no tensors.
+std::uint64_t layout_of(std::span<const std::uint64_t> counts);
 
 // The arguments that must be equal on all peers (rule 11). `segment_bytes`: Options::segment_bytes.
 wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes);

@@ -16,7 +16,7 @@ inline bool same_arguments(const ring::Request& a, const ring::Request& b) {
   using wire::Collective;
   if (a.collective != b.collective || a.retry != b.retry || a.minimum_world != b.minimum_world) return false;
   if (a.collective == Collective::kBarrier) return true;
-  if (a.type != b.type || a.tensors.size() != b.tensors.size()) return false;
+  if (a.type != b.type || a.tensors.size() != b.tensors.size() || a.stated != b.stated) return false;
   if (a.collective == Collective::kAllGather || a.collective == Collective::kAllToAll) return true;
   const bool has_root = a.collective == Collective::kBroadcast || a.collective == Collective::kReduce ||
                         a.collective == Collective::kGather || a.collective == Collective::kScatter;

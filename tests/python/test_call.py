@@ -269,3 +269,44 @@ def test_a_published_state_that_is_copied_is_not_held(alone: Run) -> None:
     del weights
     until(lambda: gone() is None)
     alone.unpublish()
+
+
+def test_lists_of_small_arrays_travel_as_one(peers: Peers) -> None:
+    """Small and large arrays, in place and out of place; results are where they belong."""
+    sizes = [3, 0, 1, 70_000, 5, 4096, 4097, 2, 2]
+
+    def given(number: int, dtype: Any) -> list[Any]:
+        return [np.arange(size, dtype=dtype) * (number + 1) + at for at, size in enumerate(sizes)]
+
+    def main(run: Run, number: int) -> None:
+        for dtype in (np.float32, np.int64):
+            wanted = [sum(arrays) for arrays in zip(*(given(other, dtype) for other in range(3)))]
+            in_place, source, out = given(number, dtype), given(number, dtype), given(9, dtype)
+            run.all_reduce(in_place)
+            run.all_reduce(source, out)
+            rooted = [np.full_like(array, 9) for array in source] if run.rank == 1 else None
+            run.reduce(source, run.members()[1], rooted)
+            spread = [array.copy() for array in source]
+            if run.rank == 2:
+                for array in spread:
+                    array.flags.writeable = False  # the root's are read only
+            run.broadcast(spread, run.members()[2])
+            source_of_two = run.all_gather(np.array([number])).output.tolist()[2]
+            for at, array in enumerate(wanted):
+                assert (in_place[at] == array).all()
+                assert (out[at] == array).all()
+                assert rooted is None or (rooted[at] == array).all()
+                assert (source[at] == given(number, dtype)[at]).all()
+                assert (spread[at] == given(source_of_two, dtype)[at]).all()
+
+    peers(3, main)
+
+
+def test_lists_that_join_to_the_same_size_do_not_match(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        arrays = [np.full(3 + number, 7.0), np.full(4 - number, 7.0)]
+        with pytest.raises(lockstep.Mismatch):
+            run.all_reduce(arrays)
+        assert all((array == 7).all() for array in arrays)
+
+    peers(2, main)

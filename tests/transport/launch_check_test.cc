@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "core/ring/schedule.h"
 
 namespace lockstep::transport {
 namespace {
@@ -176,17 +180,96 @@ TEST_F(LaunchCheck, RegistersEveryPlaceAndReturnsAllOfThem) {
   Memory names;
   ScratchPool pool;
   Call::Loans loans;
-  const LaunchArgs args = args_of(Collective::kAllReduce, {{a, a, 100, 0}, {b, b + 100, 100, 0}});
+  constexpr std::uint64_t kCount = ring::kWholeBytes;  // too many to travel with others
+  std::vector<float> large(3 * kCount);
+  float* const one = large.data();
+  float* const two = one + kCount;
+  const LaunchArgs args = args_of(Collective::kAllReduce, {{one, one, kCount, 0}, {two, two + kCount, kCount, 0}});
   ASSERT_FALSE(validate_memory(args));
   const auto request = prepare(args, 1, names, pool, loans);
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request->tensors[0].send, request->tensors[0].recv);
-  EXPECT_EQ(names.at(request->tensors[1].recv).data(), reinterpret_cast<std::byte*>(b + 100));
-  EXPECT_GE(request->scratch.length, 400U);  // holds the copy of the in-place tensor
+  EXPECT_EQ(names.at(request->tensors[1].recv).data(), reinterpret_cast<std::byte*>(two + kCount));
+  EXPECT_GE(request->scratch.length, kCount * sizeof(float));  // holds the copy of the in-place tensor
   EXPECT_EQ(names.at(request->scratch).size(), request->scratch.length);
   give_back(loans, names);
   EXPECT_EQ(names.size(), 0U);
   EXPECT_EQ(pool.footprint().lent, 0U);
+}
+
+// The memory of a call while it is prepared, and after its end.
+struct Prepared {
+  explicit Prepared(const LaunchArgs& args) : request(prepare(args, 1, names, pool, loans)) {}
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared() { give_back(loans, names); }
+
+  std::span<float> at(const BufferRef& where) {
+    const auto bytes = names.at(where);
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  Memory names;
+  ScratchPool pool;
+  Call::Loans loans;
+  Result<ring::Request> request;
+};
+
+TEST_F(LaunchCheck, SmallTensorsTravelAsOne) {
+  std::vector<TensorArgs> tensors;
+  for (std::size_t i = 0; i < 500; ++i) {
+    a[i] = static_cast<float>(i);
+    tensors.push_back({a + i, i % 2 == 0 ? a + i : b + i, 1, 0});  // some in place
+  }
+  Prepared call(args_of(Collective::kAllReduce, tensors));
+  ASSERT_TRUE(call.request.ok());
+  ASSERT_EQ(call.request->tensors.size(), 1U);
+  const ring::Tensor& one = call.request->tensors.front();
+  EXPECT_EQ(one.count, 500U);
+  EXPECT_EQ(call.loans.buffers.size(), 1U) << "no name for each tensor";
+  EXPECT_EQ(call.request->stated->tensors, 500U);
+  const auto send = call.at(one.send);
+  const auto recv = call.at(one.recv);
+  for (std::size_t i = 0; i < 500; ++i) {
+    EXPECT_EQ(send[i], static_cast<float>(i));
+    recv[i] = 10 * send[i];
+  }
+  EXPECT_EQ(a[4], 4) << "nothing is written before the call has succeeded";
+  give_results(call.loans);
+  for (std::size_t i = 0; i < 500; ++i) EXPECT_EQ((i % 2 == 0 ? a : b)[i], 10 * static_cast<float>(i));
+}
+
+TEST_F(LaunchCheck, LargeTensorsAreLentAsTheyAre) {
+  std::vector<float> large(ring::kWholeBytes / sizeof(float) + 1);
+  const Prepared call(
+      args_of(Collective::kAllReduce,
+              {{large.data(), large.data(), large.size(), 0}, {a, a, 3, 0}, {b, b, 4, 0}, {a + 10, a + 10, 0, 0}}));
+  ASSERT_TRUE(call.request.ok());
+  ASSERT_EQ(call.request->tensors.size(), 2U);
+  EXPECT_TRUE(ring::reduces_in_place(*call.request, call.request->tensors[0]));
+  EXPECT_EQ(call.request->tensors[1].count, 7U);
+  EXPECT_EQ(call.request->scratch.length, large.size() * sizeof(float)) << "a copy of what is in place";
+  EXPECT_EQ(call.names.whole(call.request->tensors[0].recv.id).data(), reinterpret_cast<std::byte*>(large.data()));
+}
+
+// The root may have mapped its tensors for reading only.
+TEST_F(LaunchCheck, WritesOnlyWhatABroadcastChanges) {
+  Prepared call(args_of(Collective::kBroadcast, {{nullptr, a, 3, 0}, {nullptr, b, 3, 0}}));
+  ASSERT_TRUE(call.request.ok());
+  ASSERT_EQ(call.request->tensors.size(), 1U);
+  EXPECT_EQ(call.request->tensors.front().send.length, 0U);
+  call.at(call.request->tensors.front().recv)[4] = 5;
+  give_results(call.loans);
+  EXPECT_EQ(b[1], 5);
+}
+
+TEST_F(LaunchCheck, OnlyTheRootOfAReduceHasRoom) {
+  const Prepared root(args_of(Collective::kReduce, {{a, b, 3, 12}, {a + 3, b + 3, 3, 12}}));
+  const Prepared other(args_of(Collective::kReduce, {{a, nullptr, 3, 0}, {a + 3, nullptr, 3, 0}}));
+  EXPECT_EQ(root.request->tensors.front().recv.length, 24U);
+  EXPECT_EQ(other.request->tensors.front().recv.length, 0U);
+  EXPECT_EQ(root.request->scratch.length, 24U);
+  EXPECT_TRUE(other.loans.joined.empty());
 }
 
 }  // namespace

@@ -583,7 +583,9 @@ typedef struct lockstep_all_reduce_args {
 
 /* Each peer sends 2(n-1)/n of the tensors' bytes (ring; formula as in nccl-tests doc/PERFORMANCE.md). A tensor of at
  * most 16 KiB travels whole, once or twice (DIRECT: its owner sends it to every peer). A wire format reduces these
- * bytes by its ratio. Memory: in place, a copy of the input (or of its encoded part); out of place, none. DIRECT also
+ * bytes by its ratio. Memory: in place, a copy of the input (or of its encoded part); out of place, none: give `send`
+ * and `recv` of their own where tensors are large. Neighbouring tensors of at most 16 KiB each travel as one where
+ * nothing is encoded; they need two copies, and are written only if the call succeeds. DIRECT also
  * needs a sixteenth of the tensors, at least 2 MiB (small tensors: up to 64 times their size) and at most 32 MiB, and
  * ends with INVALID_ARGUMENT where that is too little for the number of members. With a wire format, weights or DIRECT,
  * a NaN or infinite input aborts the call on every peer with INVALID_ARGUMENT; the error names the peer and the

@@ -390,8 +390,10 @@ class Communicator:
     ) -> Result:
         """Folds the elements of all members' arrays; every member gets the whole result, equal down to the last bit.
 
-        array: one array of any shape, or a list of arrays of one dtype for one call.
-        out: arrays for the result; None for in place. In place needs memory for a copy of the input.
+        array: one array of any shape, or a list of arrays of one dtype for one call. A list of small arrays (16 KiB
+            each) costs little more than one array of their size.
+        out: arrays for the result; None for in place. In place needs memory for a copy of the input: for arrays of
+            gigabytes, `out=` other arrays (which may be the ones of the call before) saves that copy, and its time.
         op: "sum", "avg", "prod", "min", "max", "band", "bor" or "bxor".
         retry: when a member is lost, continue among the survivors; False: raise PeerLost. Equal on all peers.
         up, down: wire formats of float32 contributions and of the result (lockstep.WireFormat), for sum and avg. Equal

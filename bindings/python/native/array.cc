@@ -198,6 +198,44 @@ py::object dlpack_capsule(const py::handle& object) {
   }
 }
 
+bool is_named(PyTypeObject* type, const char* module, const char* name) {
+  if (std::strcmp(type->tp_name, name) != 0) return false;
+  const auto of =
+      py::reinterpret_steal<py::object>(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+  PyErr_Clear();
+  return of && PyUnicode_Check(of.ptr()) != 0 && PyUnicode_CompareWithASCIIString(of.ptr(), module) == 0;
+}
+
+// Whether the object is a plain tensor of torch, or a parameter: no subclass of another package.
+bool is_of_torch(const py::handle& object) {
+  static std::array<PyTypeObject*, 2> known{};  // with the GIL held; torch's classes live as long as the process
+  PyTypeObject* const type = Py_TYPE(object.ptr());
+  if (type == known[0] || type == known[1]) return true;
+  const bool is_tensor = is_named(type, "torch", "Tensor");
+  if (!is_tensor && !is_named(type, "torch.nn.parameter", "Parameter")) return false;
+  Py_INCREF(type);
+  known[is_tensor ? 0 : 1] = type;
+  return true;
+}
+
+// numpy's array in the memory of a tensor of torch, which costs less than DLPack. Null where numpy has none: memory of
+// a device, a type that numpy lacks, a tensor that is negated later.
+py::object array_in(const py::handle& tensor) {
+  static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const kDetach = PyUnicode_InternFromString("detach");
+  static PyObject* const kNumpy = PyUnicode_InternFromString("numpy");
+  auto source = py::reinterpret_borrow<py::object>(tensor);
+  const auto requires_grad = py::reinterpret_steal<py::object>(PyObject_GetAttr(source.ptr(), kRequiresGrad));
+  if (requires_grad && requires_grad.ptr() != Py_False)
+    source = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kDetach));
+  py::object array;
+  if (source) array = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kNumpy));
+  if (array) return array;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();  // Ctrl-C
+  PyErr_Clear();
+  return {};
+}
+
 constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
                                                 "int64", "float16", "bfloat16", "float32", "float64", "bool"};
 static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
@@ -210,6 +248,12 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
     take_buffer(object, object, argument, access);
     return;
+  }
+  if (is_of_torch(object)) {
+    if (const py::object array = array_in(object)) {
+      take_buffer(array, object, argument, access);
+      return;
+    }
   }
   if (py::hasattr(object, "__dlpack__")) {
     take_dlpack(object, argument, access);
