@@ -5,13 +5,14 @@
 #include <limits>
 #include <new>
 
+#include "transport/pages.h"
+
 namespace lockstep::transport {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kHugePage = 2U << 20U;
 
-// Blocks of at least this size use huge pages: one page fault per 2 MiB instead of 512.
+// Blocks of at least this size may use huge pages.
 constexpr std::size_t kHugeFrom = 4U << 20U;
 
 // 0 if the size does not fit an address space.
@@ -24,7 +25,6 @@ std::size_t rounded(std::size_t bytes) {
 std::span<std::byte> map(std::size_t bytes) {
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return {};
-  if (bytes >= kHugeFrom) ::madvise(at, bytes, MADV_HUGEPAGE);  // advice only; kernels without huge pages refuse it
   return {static_cast<std::byte*>(at), bytes};
 }
 
@@ -85,6 +85,16 @@ ScratchPool::~ScratchPool() {
 Scratch ScratchPool::take(std::size_t bytes) {
   const std::size_t size = rounded(bytes);
   if (size == 0) return {};
+  bool is_fresh = false;
+  const std::span<std::byte> block = take_block(size, is_fresh);
+  // On this thread, which waits for the call, and not on the one that serves all connections; without the lock, which
+  // that one needs.
+  if (is_fresh && block.size() >= kHugeFrom) populate(block);
+  if (block.empty()) return {};
+  return {*this, block};
+}
+
+std::span<std::byte> ScratchPool::take_block(std::size_t size, bool& is_fresh) {
   const std::lock_guard lock(mutex_);
   std::size_t best = cached_.size();
   for (std::size_t i = 0; i < cached_.size(); ++i) {  // the smallest block that is large enough and not far too large
@@ -104,12 +114,13 @@ Scratch ScratchPool::take(std::size_t bytes) {
       block = map(size);
     }
     if (block.empty()) return {};
+    is_fresh = true;
   }
   ++lent_blocks_;
   lent_bytes_ += block.size();
   if (lent_bytes_ > most_lent_bytes_) most_lent_bytes_ = lent_bytes_;
   while (cached_bytes_ + lent_bytes_ > most_lent_bytes_) drop_oldest();
-  return {*this, block};
+  return block;
 }
 
 void ScratchPool::give_back(std::span<std::byte> block) {

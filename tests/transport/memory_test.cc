@@ -1,11 +1,16 @@
 #include "transport/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <array>
+#include <cstddef>
 #include <limits>
 #include <set>
 #include <vector>
+
+#include "transport/pages.h"
 
 namespace lockstep::transport {
 namespace {
@@ -76,6 +81,33 @@ TEST(Scratch, KeepsNoMoreThanTheMostThatWasLentAtOnce) {
     EXPECT_LE(pool.footprint().lent + pool.footprint().cached, most);
   }
   EXPECT_LE(pool.footprint().cached, most);
+}
+
+TEST(Scratch, LargeFreshMemoryHasItsPagesBeforeItIsUsed) {
+  const auto faults = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+  };
+  ScratchPool pool;
+  const Scratch scratch = pool.take(32U << 20U);
+  std::array<std::byte, 1> probe{};
+  if (::madvise(scratch.bytes().data(), 4096, 23) != 0) GTEST_SKIP() << "Linux before 5.14 cannot populate";
+  const auto before = faults();
+  for (std::size_t at = 0; at < scratch.bytes().size(); at += 4096) scratch.bytes()[at] = probe[0];
+  EXPECT_LT(faults() - before, 8) << "one for each 2 MiB at least, if nothing was populated";
+}
+
+TEST(Pages, HugePagesThatCostMoreThanSmallOnesAreGivenUp) {
+  PageSizes sizes;
+  EXPECT_TRUE(sizes.huge());
+  sizes.took(16 * kHugePage, PageSizes::kMostOfHugePage * 16);
+  sizes.took(100, seconds(1));  // less than a page tells nothing
+  EXPECT_TRUE(sizes.huge());
+  sizes.took(16 * kHugePage, PageSizes::kMostOfHugePage * 17);
+  EXPECT_FALSE(sizes.huge());
+  sizes.took(16 * kHugePage, Duration{0});
+  EXPECT_FALSE(sizes.huge()) << "what is free stays in small pieces for the rest of the memory";
 }
 
 TEST(Scratch, AnImpossibleSizeReturnsAnEmptyBlock) {
