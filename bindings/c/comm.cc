@@ -18,6 +18,7 @@ lockstep_status lockstep_comm_create(const lockstep_comm_options* options, locks
     *comm = nullptr;
     auto checked = c::communicator_options(options);
     if (!checked) return c::fail(checked.error());
+    if (checked->peer.name.empty()) checked->peer.name = c::default_name();
     auto communicator = Communicator::create(std::move(*checked));
     if (!communicator) return c::fail(communicator.error());
     *comm = c::handle_of(std::move(*communicator));

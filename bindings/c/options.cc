@@ -1,5 +1,9 @@
 #include "bindings/c/options.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
@@ -7,6 +11,7 @@
 
 #include "bindings/c/error.h"
 #include "bindings/c/sized.h"
+#include "core/base/text.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::c {
@@ -53,6 +58,14 @@ transport::Log log_to(lockstep_log_fn log, void* user) {
   if (log == nullptr) return {};
   // The line may be a part of a longer text; C needs a terminating 0.
   return [log, user](std::string_view line) { log(user, std::string(line).c_str()); };
+}
+
+std::string default_name() {
+  constexpr std::size_t kMostOfHost = 48;
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0 || host.front() == '\0') return fmt::format("[{}]", ::getpid());
+  const std::string_view name(host.data());
+  return fmt::format("{}[{}]", plain(cut(name.substr(0, name.find('.')), kMostOfHost)), ::getpid());
 }
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options) {

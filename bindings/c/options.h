@@ -1,6 +1,9 @@
 // Validates the option structs of the C API and converts them to the transport's options.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "core/base/result.h"
 #include "lockstep.h"
 #include "transport/communicator.h"
@@ -8,6 +11,9 @@
 namespace lockstep::c {
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options);
+
+// The name of a peer whose program gives none: host and process, such as "node7[4123]".
+std::string default_name();
 
 // Calls the program's function; empty if there is none.
 transport::Log log_to(lockstep_log_fn log, void* user);

@@ -2,12 +2,15 @@
 #include "bindings/c/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
 
 #include "bindings/c/result.h"
 #include "bindings/c/time_out.h"
+#include "core/base/text.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::c {
 namespace {
@@ -157,6 +160,14 @@ TEST(PeerIds, PrintTheHighHalfFirst) {
   EXPECT_EQ(text.bytes[7], 0xef);
   EXPECT_EQ(text.bytes[15], 0x88);
   EXPECT_EQ(from_c(text), id);
+}
+
+TEST(CommOptions, APeerWithoutANameIsNamedByItsHostAndProcess) {
+  const std::string name = default_name();
+  EXPECT_TRUE(name.ends_with("[" + std::to_string(::getpid()) + "]")) << name;
+  EXPECT_FALSE(name.starts_with("[")) << name;
+  EXPECT_LE(name.size(), kMaxNameBytes);
+  EXPECT_TRUE(is_plain(name)) << name;
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
 import stat
 from pathlib import Path
 
@@ -31,6 +34,12 @@ def test_a_coordinator_for_peers_of_python(processes: Processes) -> None:
     process.terminate()
     process.communicate(timeout=IN_TIME)
     assert process.returncode == 0
+
+
+def test_status_names_peers_by_host_and_process(processes: Processes, coordinator: lockstep.Coordinator) -> None:
+    with lockstep.connect(coordinator.address, timeout=IN_TIME, listen_host="127.0.0.1"):
+        told = json.loads(ends_well(processes("-m", "lockstep", "status", coordinator.address, "--json")))
+    assert [member["name"] for member in told["members"]] == [f"{socket.gethostname().split('.')[0]}[{os.getpid()}]"]
 
 
 def test_the_environment_may_name_another_program(processes: Processes, tmp_path: Path) -> None:

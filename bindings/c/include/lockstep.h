@@ -257,7 +257,8 @@ typedef void (*lockstep_log_fn)(void* user, const char* line);
 /* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_comm_options {
   size_t struct_size;
-  const char* name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: none */
+  const char*
+      name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: host and process: "a[42]" */
 
   uint32_t group;         /* peers of one group reduce with each other. Default: 0 */
   uint32_t gang_size;     /* number of peers of the gang; the gang is admitted when all of them wait. Default: 1 */

@@ -71,7 +71,7 @@ class Options(TypedDict, total=False):
     """How a peer takes part: keyword arguments of `connect` and `Communicator`. Times are in seconds."""
 
     name: str | None
-    """Name for logs and `lockstep status`; at most 64 bytes."""
+    """Name for logs and `lockstep status`; at most 64 bytes. Default: host and process, such as "node7[4123]"."""
     group: int
     """Peers of one group reduce with each other. Default: 0."""
     gang: int

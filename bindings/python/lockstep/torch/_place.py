@@ -54,7 +54,7 @@ class Place:
                 address = store.get("lockstep/coordinator").decode()
         # Between processes of one host a second stream gains nothing, and costs a descriptor.
         stripes = 1 if address.startswith("127.") else 2
-        self.run = Communicator(name=f"rank {rank}", shared_thread=True, stripes=stripes)
+        self.run = Communicator(name=own_name(f"rank {rank}"), shared_thread=True, stripes=stripes)
         try:
             self._take_rank(store, rank, size, address)
         except BaseException:
@@ -132,6 +132,11 @@ def host_of_store(store: Any) -> str | None:
         store = store.underlying_store
     host: str | None = getattr(store, "host", None) or os.environ.get("MASTER_ADDR")
     return host
+
+
+def own_name(part: str) -> str:
+    """The name of this process's part in a run, for logs and `lockstep status`: "node7[4123] rank 0"."""
+    return f"{socket.gethostname().partition('.')[0][:32]}[{os.getpid()}] {part}"
 
 
 def own_host(target: str | None) -> str:

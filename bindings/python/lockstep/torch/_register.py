@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ..communicator import connect
-from ._place import COORDINATOR, own_host
+from ._place import COORDINATOR, own_host, own_name
 from ._process_group import Options, ProcessGroup
 
 _NAME = "lockstep"
@@ -70,7 +70,7 @@ def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) ->
         store = dist.TCPStore(own.strip("[]"), 0, size, is_master=True, timeout=timeout, wait_for_workers=False)
         text = f"{own}|{store.port}".encode()
         place[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    with connect(_address(host, port), founders=size, timeout=seconds, name=f"rank {rank} (meeting)") as run:
+    with connect(_address(host, port), founders=size, timeout=seconds, name=own_name(f"rank {rank} (meeting)")) as run:
         ranks = run.all_gather(torch.tensor([rank]), timeout=seconds)
         first = ranks.output.tolist().index(0)
         run.broadcast(place, ranks.contributors[first], timeout=seconds)

@@ -16,7 +16,7 @@ from ..communicator import Communicator
 from ..errors import Evicted, NotConnected
 from ..state import State
 from ._optimizer import state_of
-from ._place import COORDINATOR
+from ._place import COORDINATOR, own_name
 from ._tensors import local_of as local_of
 
 _TIMEOUT = timedelta(minutes=5)
@@ -85,6 +85,7 @@ class Replica:
         inner = mesh.ndim - 1
         shard, shards = mesh.get_local_rank(inner), mesh.size(inner)
         founding = replicas or (mesh.size(0) if inner else 1)
+        options.setdefault("name", own_name(f"shard {shard}"))
         run = Communicator(
             group=shard,
             gang=_number_for_all(mesh.get_group(inner), shard),
