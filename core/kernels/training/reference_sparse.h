@@ -101,15 +101,19 @@ Floats times_cosines(std::span<const float> tile, std::size_t height, std::size_
   std::vector<std::int64_t> integers;
   for (const float value : tile)
     integers.push_back(static_cast<std::int64_t>(std::nearbyint(std::ldexp(double{value}, 16 - exponent))));
+  std::vector<std::int64_t> between;  // tile * right
+  for (std::size_t y = 0; y < height; ++y) {
+    for (std::size_t column = 0; column < width; ++column) {
+      std::int64_t sum = 0;
+      for (std::size_t x = 0; x < width; ++x) sum += integers[y * width + x] * right(x, column);
+      between.push_back(sum);
+    }
+  }
   Floats out;
   for (std::size_t row = 0; row < height; ++row) {
     for (std::size_t column = 0; column < width; ++column) {
       std::int64_t sum = 0;
-      for (std::size_t y = 0; y < height; ++y) {
-        std::int64_t inner = 0;
-        for (std::size_t x = 0; x < width; ++x) inner += integers[y * width + x] * right(x, column);
-        sum += left(row, y) * inner;
-      }
+      for (std::size_t y = 0; y < height; ++y) sum += left(row, y) * between[y * width + column];
       out.push_back(static_cast<float>(std::ldexp(static_cast<double>(sum), exponent - 16 - 30)));
     }
   }
