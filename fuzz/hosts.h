@@ -74,6 +74,17 @@ class PeerHost {
     step(peer::Launch{call, std::move(request)});
     return call;
   }
+  // A send to this peer, or a receive from it.
+  CallId send(PeerId to, Tag tag, std::uint64_t count, Duration timeout = {}) {
+    const CallId call = new_call();
+    step(peer::Send{call, transfer(call, to, tag, count, timeout)});
+    return call;
+  }
+  CallId receive(PeerId from, Tag tag, std::uint64_t count, Duration timeout = {}) {
+    const CallId call = new_call();
+    step(peer::Receive{call, transfer(call, from, tag, count, timeout)});
+    return call;
+  }
   // A call that the program's own side refuses.
   CallId refuse(wire::Collective collective, Tag tag, std::string why = "out has another dtype") {
     const CallId call = new_call();
@@ -176,6 +187,15 @@ class PeerHost {
     const CallId call{calls_.size() + 1};
     calls_[call];
     return call;
+  }
+  peer::Transfer transfer(CallId call, PeerId with, Tag tag, std::uint64_t count, Duration timeout) {
+    Call& lends = calls_.at(call);
+    lends.buffers.push_back(memory_.make(count));
+    const BufferRef memory{lends.buffers.back(), 0, count};
+    memory_.fill(memory, call.value);
+    memory_.lend(memory.id);
+    lends.send = lends.recv = memory;
+    return {.peer = with, .tag = tag, .type = DataType::kU8, .count = count, .memory = memory, .timeout = timeout};
   }
   std::span<std::byte> open(BufferRef where) {
     const auto bytes = memory_.open(where, sim::Touch::kLand);

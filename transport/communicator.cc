@@ -153,10 +153,7 @@ void Communicator::refuse(wire::Collective collective, Tag tag, peer::Refusal re
 Result<Work> Communicator::start(const LaunchArgs& args, Then then) {
   if (auto error = validate_memory(args)) return *error;
   std::shared_ptr<const Watch> watch;
-  if (watches_.load(std::memory_order_relaxed) && args.collective != wire::Collective::kSync) {
-    const std::lock_guard lock(watch_mutex_);
-    watch = watch_;
-  }
+  if (args.collective != wire::Collective::kSync) watch = watch_now();
   if (watch != nullptr) {
     if (auto error = validate_unwatched(args, *watch)) return *error;
   }
@@ -169,6 +166,33 @@ Result<Work> Communicator::start(const LaunchArgs& args, Then then) {
     return request.error();
   }
   engine_->submit(call, peer::Launch{call->id(), std::move(*request)}, then);
+  return Work(std::move(call));
+}
+
+std::shared_ptr<const Watch> Communicator::watch_now() {
+  if (!watches_.load(std::memory_order_relaxed)) return nullptr;
+  const std::lock_guard lock(watch_mutex_);
+  return watch_;
+}
+
+Result<Work> Communicator::send(const TransferArgs& args, Then then) {
+  if (auto error = validate_memory(args)) return *error;
+  auto call = engine_->new_call();
+  Result<peer::Transfer> what = prepare(args, engine_->memory(), call->loans);
+  if (!what) return what.error();
+  engine_->submit(call, peer::Send{call->id(), *what}, then);
+  return Work(std::move(call));
+}
+
+Result<Work> Communicator::receive(const TransferArgs& args, Then then) {
+  if (auto error = validate_memory(args)) return *error;
+  if (const auto watch = watch_now()) {
+    if (auto error = validate_unwatched(args, *watch)) return *error;
+  }
+  auto call = engine_->new_call();
+  Result<peer::Transfer> what = prepare(args, engine_->memory(), call->loans);
+  if (!what) return what.error();
+  engine_->submit(call, peer::Receive{call->id(), *what}, then);
   return Work(std::move(call));
 }
 

@@ -89,6 +89,16 @@ struct LaunchArgs {
   std::vector<void*> values;
 };
 
+// A point-to-point transfer; the fields have the meaning of peer::Transfer. The memory is lent until the call is over.
+struct TransferArgs {
+  PeerId peer;
+  Tag tag;
+  DataType type = DataType::kU8;
+  const void* data = nullptr;  // of `count` elements; a receive writes to it
+  std::uint64_t count = 0;
+  Duration timeout{0};  // 0: no timeout
+};
+
 struct Watch;
 
 class Communicator {
@@ -129,6 +139,10 @@ class Communicator {
   // Takes the place of a collective whose arguments are refused here: it takes one use of the tag, and ends the round
   // for all members, with this status and reason (rule 42). Does not wait. No effect while this peer is no member.
   void refuse(wire::Collective collective, Tag tag, peer::Refusal refusal);
+  // Sends a tensor to one member; ends when that member has it. Errors as launch().
+  Result<Work> send(const TransferArgs& args, Then then = Then::kGoOn);
+  // Receives a tensor from one member, or from any.
+  Result<Work> receive(const TransferArgs& args, Then then = Then::kGoOn);
   // Serves this state (the arguments of a sync) to waiting peers until it is stopped, unpublished or replaced by a
   // newer publication of its tag, or until this peer leaves the run. Serves a copy, which publish() makes. `stable`:
   // serves the tensors themselves, which are lent and must not change meanwhile.
@@ -177,6 +191,7 @@ class Communicator {
   Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world);
   Result<Work> start(const LaunchArgs& args, Then then);
 
+  [[nodiscard]] std::shared_ptr<const Watch> watch_now();
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
   std::mutex published_mutex_;

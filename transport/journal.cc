@@ -54,6 +54,13 @@ Json arguments(const ring::Request& request) {
   return json;
 }
 
+Json arguments(const peer::Transfer& what) {
+  return {{"partner", hex(what.peer)},
+          {"tag", what.tag.value},
+          {"type", lockstep::name_of(what.type)},
+          {"count", what.count}};
+}
+
 }  // namespace
 
 std::string opened(const peer::Options& options) {
@@ -79,6 +86,8 @@ std::string called(PeerId by, const peer::Input& command) {
                  },
                  [&](const peer::Publish& c) { return call(by, c.call, "publish", arguments(c.request)); },
                  [&](const peer::Prefetch& c) { return call(by, c.call, "prefetch", arguments(c.request)); },
+                 [&](const peer::Send& c) { return call(by, c.call, "send", arguments(c.what)); },
+                 [&](const peer::Receive& c) { return call(by, c.call, "recv", arguments(c.what)); },
                  [](const auto&) { return std::string(); }},
       command);
 }
@@ -110,6 +119,7 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
         {"revision", outcome.revision}, {"root", hex(outcome.root)}, {"is_defined", outcome.state_defined}};
   }
   if (!outcome.blocks.empty()) json["blocks"] = outcome.blocks;
+  if (!outcome.partner.is_nobody()) json["partner"] = hex(outcome.partner);
   return dump(json);
 }
 

@@ -183,16 +183,21 @@ std::optional<Error> validate_memory(const LaunchArgs& args) {
   return validate_apart(args);
 }
 
+namespace {
+
+bool is_watched(const Watch& watch, const void* at, std::uint64_t bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(at);
+  const auto after = std::ranges::lower_bound(watch.places, std::pair{begin + bytes, std::uintptr_t{0}});
+  return bytes > 0 && after != watch.places.begin() && std::prev(after)->second > begin;
+}
+
+}  // namespace
+
 std::optional<Error> validate_unwatched(const LaunchArgs& args, const Watch& watch) {
-  const auto is_watched = [&](const void* at, std::uint64_t bytes) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(at);
-    const auto after = std::ranges::lower_bound(watch.places, std::pair{begin + bytes, std::uintptr_t{0}});
-    return bytes > 0 && after != watch.places.begin() && std::prev(after)->second > begin;
-  };
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const TensorArgs& tensor = args.tensors[i];
-    const bool written =
-        is_watched(tensor.recv, recv_bytes(args, tensor)) || is_watched(tensor.residual, residual_bytes(args, tensor));
+    const bool written = is_watched(watch, tensor.recv, recv_bytes(args, tensor)) ||
+                         is_watched(watch, tensor.residual, residual_bytes(args, tensor));
     if (!written) continue;
     return invalid(
         fmt::format("tensor {}: the call would write to the watched state; end the watch before this call", i));
@@ -420,6 +425,42 @@ void give_results(const Call::Loans& loans) {
   for (const Call::Loans::Joined& tensor : loans.joined) {
     if (std::memcmp(tensor.into, tensor.from, tensor.bytes) != 0) std::memcpy(tensor.into, tensor.from, tensor.bytes);
   }
+}
+
+std::optional<Error> validate_memory(const TransferArgs& args) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();  // bytes of an address space
+  if (args.count > kMost / size_of(args.type)) {
+    return invalid(fmt::format("{} elements of {} do not fit into the address space", args.count, name_of(args.type)));
+  }
+  const std::uint64_t bytes = args.count * size_of(args.type);
+  if (bytes > 0 && args.data == nullptr) return invalid(fmt::format("data is null, but count is {}", args.count));
+  if (bytes > std::numeric_limits<std::uintptr_t>::max() - reinterpret_cast<std::uintptr_t>(args.data))
+    return invalid("the memory exceeds the address space");
+  return std::nullopt;
+}
+
+std::optional<Error> validate_unwatched(const TransferArgs& args, const Watch& watch) {
+  if (!is_watched(watch, args.data, args.count * size_of(args.type))) return std::nullopt;
+  return invalid("the call would write to the watched state; end the watch before this call");
+}
+
+Result<peer::Transfer> prepare(const TransferArgs& args, Memory& memory, Call::Loans& loans) try {
+  peer::Transfer what{.peer = args.peer,
+                      .tag = args.tag,
+                      .type = args.type,
+                      .count = args.count,
+                      .memory = {kSinkBuffer, 0, 0},
+                      .timeout = args.timeout};
+  const std::uint64_t bytes = args.count * size_of(args.type);
+  if (bytes == 0) return what;
+  auto* const begin =
+      static_cast<std::byte*>(const_cast<void*>(args.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  loans.buffers.reserve(1);
+  loans.buffers.push_back(memory.add({begin, bytes}));
+  what.memory = {loans.buffers.back(), 0, bytes};
+  return what;
+} catch (const std::bad_alloc&) {
+  return Error{Status::kOutOfMemory, "out of memory while registering a tensor: free some memory"};
 }
 
 void give_back(Call::Loans& loans, Memory& memory) {

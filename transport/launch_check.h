@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/peer/input.h"
 #include "core/ring/request.h"
 #include "transport/call.h"
 #include "transport/communicator.h"
@@ -38,6 +39,10 @@ Result<ring::Request> prepare(const LaunchArgs& args, std::uint32_t minimum_worl
 Result<ring::Request> snapshot(const LaunchArgs& args, Memory& memory, ScratchPool& pool, Call::Loans& loans);
 // Copies results of tensors that travelled as one into the tensors of the caller.
 void give_results(const Call::Loans& loans);
+// The same three for a point-to-point transfer.
+std::optional<Error> validate_memory(const TransferArgs& args);
+std::optional<Error> validate_unwatched(const TransferArgs& args, const Watch& watch);
+Result<peer::Transfer> prepare(const TransferArgs& args, Memory& memory, Call::Loans& loans);
 void give_back(Call::Loans& loans, Memory& memory);
 
 }  // namespace lockstep::transport

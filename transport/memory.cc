@@ -36,11 +36,13 @@ Memory::Memory()
     : sink_(std::make_unique<std::byte[]>(kStandingBufferBytes)),
       zeros_(std::make_unique<std::byte[]>(kStandingBufferBytes)),
       early_(std::make_unique_for_overwrite<std::byte[]>(kEarlySlots * kEarlySlotBytes)),
+      early_sends_(std::make_unique_for_overwrite<std::byte[]>(kEarlySendSlots * kEarlySlotBytes)),
       blocks_(kBlocks) {
   blocks_[0] = std::make_unique<Block>();
   (*blocks_[0])[kSinkBuffer.value] = {sink_.get(), kStandingBufferBytes};
   (*blocks_[0])[kZeroBuffer.value] = {zeros_.get(), kStandingBufferBytes};
   (*blocks_[0])[kEarlyBuffer.value] = {early_.get(), kEarlySlots * kEarlySlotBytes};
+  (*blocks_[0])[kEarlySendBuffer.value] = {early_sends_.get(), kEarlySendSlots * kEarlySlotBytes};
 }
 
 Memory::~Memory() = default;

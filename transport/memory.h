@@ -53,6 +53,7 @@ class Memory {
   std::unique_ptr<std::byte[]> sink_;
   std::unique_ptr<std::byte[]> zeros_;
   std::unique_ptr<std::byte[]> early_;
+  std::unique_ptr<std::byte[]> early_sends_;
   std::vector<std::unique_ptr<Block>> blocks_;
   mutable std::mutex mutex_;
   std::vector<BufferId> free_;

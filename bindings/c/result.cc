@@ -62,6 +62,9 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
                    [](PeerId id) { return to_c(id); });
     result.rank = static_cast<std::uint32_t>(std::find(ids.begin(), ids.end(), self) - ids.begin());
   }
+  if (!outcome.partner.is_nobody() || outcome.tag.value != 0) result.tag = outcome.tag.value;
+  result.partner = to_c(outcome.partner);
+  result.count = outcome.count;
   result.blocks_count = outcome.blocks.size();
   std::copy_n(outcome.blocks.begin(), std::min(outcome.blocks.size(), result.blocks_capacity), result.blocks);
 }

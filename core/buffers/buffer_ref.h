@@ -30,6 +30,9 @@ inline constexpr BufferId kEarlyBuffer{2};
 inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
 inline constexpr std::uint32_t kEarlySlots = 256;
 inline constexpr std::uint32_t kEarlySlotsEach = 128;  // the most slots that one neighbour can occupy
+// Slots of the same size for small sends of members that no receive has taken.
+inline constexpr BufferId kEarlySendBuffer{3};
+inline constexpr std::uint32_t kEarlySendSlots = 1024;
 inline constexpr BufferId kFirstFreeBuffer{16};
 
 }  // namespace lockstep

@@ -179,6 +179,10 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::AskOutline&) { unexpected(); },
                  [&](wire::AskEntry&) { unexpected(); },
                  [&](wire::Published&) { unexpected(); },
+                 [&](wire::SendOffer&) { unexpected(); },
+                 [&](wire::SendReport&) { unexpected(); },
+                 [&](wire::SendReady&) { unexpected(); },
+                 [&](wire::SendsHeard&) { unexpected(); },
              },
              message);
 }

@@ -168,10 +168,18 @@ void Rounds::archive(Archive& a) {
   rounds_.archive_rounds(a, [&](Round& round) { archive_of(a, round); });
 }
 
+// Left out: context_ and views_, which are saved before; and relinks_, which is set in steps only.
+template <typename Archive>
+void PointToPoint::archive(Archive& a) {
+  LOCKSTEP_ASSERT(!relinks_);  // between two steps
+  a.all(pairs_, sends_, receives_, arrivals_, calls_, waiting_, untaken_, deadlines_, ending_, closing_, gone_, slots_,
+        begun_, sendable_, repeating_, leaving_);
+}
+
 template <typename Archive>
 void Peer::Machine::archive(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr && context_.jobs.idle());  // between two steps
-  a.all(context_, views_, admission_, states_, rounds_, transfers_);
+  a.all(context_, views_, admission_, states_, rounds_, transfers_, point_to_point_);
 }
 
 Holdings Peer::Machine::holdings() {
@@ -192,6 +200,9 @@ Holdings Peer::Machine::holdings() {
         [&](const auto& entry) { return !is_earlier_use(entry.first.use, cohort->uses.next(entry.first.tag)); }));
   }
   held.awaited += rounds_.passing();
+  archive::Census transfers;
+  point_to_point_.archive(transfers);
+  held.awaited += transfers.entries();  // members that this peer has transfers with, and what they have not heard
   for (const auto& [id, cohort] : views_.cohorts()) {
     for (const auto& [peer, admit] : cohort.pending_admits) held.awaited += 1 + admit.open.size();
     if (cohort.retained_for_leavers.empty()) continue;  // then it has no generation but the current one

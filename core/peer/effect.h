@@ -49,6 +49,9 @@ struct Outcome {
   std::uint64_t revision = 0;
   Digest root;
   std::vector<std::uint64_t> values;
+  PeerId partner;           // point-to-point: the other member; nobody while a receive from any member waits
+  Tag tag;                  // point-to-point
+  std::uint64_t count = 0;  // point-to-point: elements sent or received
 };
 
 // The call is over: none of its memory is touched any more.

@@ -60,6 +60,25 @@ void fields(auto& a, Is<Launch> auto& m) {
   a("refused", m.refused);
 }
 
+void fields(auto& a, Is<Transfer> auto& m) {
+  a("peer", m.peer);
+  a("tag", m.tag);
+  a("type", m.type);
+  a("count", m.count);
+  a("memory", m.memory);
+  a("timeout", m.timeout);
+}
+
+void fields(auto& a, Is<Send> auto& m) {
+  a("call", m.call);
+  a("what", m.what);
+}
+
+void fields(auto& a, Is<Receive> auto& m) {
+  a("call", m.call);
+  a("what", m.what);
+}
+
 void fields(auto& a, Is<Publish> auto& m) {
   a("call", m.call);
   a("request", m.request);
@@ -126,6 +145,9 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("revision", m.revision);
   a("root", m.root);
   a("values", m.values);
+  a("partner", m.partner);
+  a("tag", m.tag);
+  a("count", m.count);
 }
 
 inline void fields(auto& a, const Complete& m) {

@@ -45,6 +45,27 @@ struct Launch {
   std::optional<Refusal> refused{};
 };
 
+// A point-to-point transfer: a tensor for, or from, one member.
+struct Transfer {
+  PeerId peer;  // send: the receiver; receive: the sender, nobody: any member
+  Tag tag;      // a receive takes sends of its tag only, those of one member in the order of their calls
+  DataType type = DataType::kU8;
+  std::uint64_t count = 0;  // elements; equal on both sides
+  BufferRef memory;         // of `count` elements
+  Duration timeout{0};      // 0: none
+};
+
+// Completes when the receiver holds the tensor.
+struct Send {
+  CallId call;
+  Transfer what;
+};
+
+struct Receive {
+  CallId call;
+  Transfer what;
+};
+
 // Serve this state (a sync's request: its statement, its tensors as `recv`), which changes no more, to peers that wait
 // for their admission. Completes when it is stopped, a newer one of the same tag is published, or this peer leaves:
 // then its memory is back.
@@ -108,6 +129,6 @@ struct Timer {};
 
 using Input =
     std::variant<Connect, Launch, Admit, Leave, Stop, Resolved, Listening, JobDone, Timer, io::Opened, io::Accepted,
-                 io::ReadDone, io::WriteDone, io::Revoked, io::Closed, Publish, Prefetch, Abandon>;
+                 io::ReadDone, io::WriteDone, io::Revoked, io::Closed, Publish, Prefetch, Abandon, Send, Receive>;
 
 }  // namespace lockstep::peer

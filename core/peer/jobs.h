@@ -24,10 +24,12 @@ class Jobs {
     kRound,     // the operation or the sync of a round
     kWatch,     // the state that is watched beside a round
     kTransfer,  // a state that is published or fetched in advance
+    kSend,      // a point-to-point transfer from here
+    kReceive,   // a point-to-point transfer to here
   };
   struct Owner {
     Use use = Use::kRound;
-    std::uint64_t id = 0;  // the order of the round or of the transfer
+    std::uint64_t id = 0;  // the order of the round, of the transfer, of the send or of the arrival
     template <typename Archive>
     void archive(Archive& a) {
       a.all(use, id);

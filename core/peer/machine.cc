@@ -12,7 +12,7 @@ namespace lockstep::peer {
 
 Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
   LOCKSTEP_ASSERT(!options.id.is_nobody() && validate_options(options).empty());
-  context_.mesh.attach({rounds_, transfers_, *this});
+  context_.mesh.attach({rounds_, transfers_, point_to_point_, *this});
 }
 
 namespace {
@@ -45,6 +45,8 @@ void Peer::Machine::take(Input& input) {
       overloaded{
           [&](const Connect& in) { admission_.connect(in); },
           [&](Launch& in) { rounds_.launch(std::move(in)); },
+          [&](const Send& in) { on_send(in); },
+          [&](const Receive& in) { on_receive(in); },
           [&](Publish& in) { on_publish(std::move(in)); },
           [&](Prefetch& in) { on_prefetch(std::move(in)); },
           [&](const Admit& in) {
@@ -83,15 +85,17 @@ void Peer::Machine::drive() {
   if (rounds_.drop_cohorts()) update_links();
   rounds_.drive_syncs();
   drive_transfers();
+  point_to_point_.drive();
   try_leave();
-  if (rounds_.take_relink()) update_links();
+  const bool relinks = rounds_.take_relink();
+  if (point_to_point_.take_relink() || relinks) update_links();
   context_.mesh.pump(context_.out());  // first: the next peer waits for the segment, the coordinator for everybody
   context_.session.pump(context_.out());
 }
 
 Instant Peer::Machine::deadline() const {
   Instant next = std::min(context_.session.deadline(), context_.mesh.deadline());
-  next = std::min({next, admission_.deadline(), rounds_.deadline(), transfers_.deadline()});
+  next = std::min({next, admission_.deadline(), rounds_.deadline(), transfers_.deadline(), point_to_point_.deadline()});
   const bool has_pieces = transfers_.has_pieces() || rounds_.has_pieces();
   if (has_pieces && !states_.may_send(context_.now)) next = std::min(next, states_.may_send_at());
   return next;
@@ -102,15 +106,16 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.streams = context_.mesh.streams() + context_.session.streams();
   footprint.strangers = context_.mesh.strangers();
   footprint.rounds = rounds_.size();
-  footprint.calls = rounds_.calls() + admission_.calls() + transfers_.size();
+  footprint.calls = rounds_.calls() + admission_.calls() + transfers_.size() + point_to_point_.calls();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
-  footprint.remembered = views_.remembered() + rounds_.remembered();
+  footprint.remembered = views_.remembered() + rounds_.remembered() + point_to_point_.remembered();
   return footprint;
 }
 
 bool Peer::Machine::is_quiet() const {
-  return admission_.is_member() && rounds_.empty() && transfers_.empty() && !views_.proposal() &&
-         !admission_.admits() && !admission_.leaves() && context_.session.is_quiet() && context_.mesh.is_quiet();
+  return admission_.is_member() && rounds_.empty() && transfers_.empty() && point_to_point_.empty() &&
+         !views_.proposal() && !admission_.admits() && !admission_.leaves() && context_.session.is_quiet() &&
+         context_.mesh.is_quiet();
 }
 
 Lifecycle Peer::Machine::lifecycle() const {
@@ -142,6 +147,16 @@ bool Peer::Machine::hears(StreamId stream) const {
 
 // ---- calls ----
 
+void Peer::Machine::on_send(const Send& in) {
+  if (!admission_.is_member()) return admission_.refuse(in.call);
+  point_to_point_.send(in);
+}
+
+void Peer::Machine::on_receive(const Receive& in) {
+  if (!admission_.is_member()) return admission_.refuse(in.call);
+  point_to_point_.receive(in);
+}
+
 void Peer::Machine::on_publish(Publish in) {
   if (!admission_.is_member()) return admission_.refuse(in.call);
   transfers_.publish(in.call, std::move(in.request));
@@ -159,6 +174,7 @@ void Peer::Machine::on_prefetch(Prefetch in) {
 
 void Peer::Machine::on_leave(const Leave& in) {
   if (!admission_.leave(in)) return;
+  point_to_point_.begin_leave();
   transfers_.finish_publications(Status::kOk, {});
   transfers_.finish_prefetches(Status::kAborted, "left before being admitted");
 }
@@ -166,7 +182,7 @@ void Peer::Machine::on_leave(const Leave& in) {
 void Peer::Machine::on_stop(const Stop& in) {
   const std::string why(cut(in.why, kMaxTextBytes));
   if (const auto decision = admission_.stop(in.call, why)) return carry_out(*decision);
-  if (transfers_.stop(in.call, why)) return;
+  if (transfers_.stop(in.call, why) || point_to_point_.stop(in.call, why)) return;
   (void)rounds_.stop(in.call, why);  // it may have completed meanwhile
 }
 
@@ -184,12 +200,20 @@ void Peer::Machine::on_timer() {
   carry_out(decision);
   if (std::holds_alternative<Admission::RunEnds>(decision)) return;
   transfers_.on_timer();
+  point_to_point_.on_timer();
   if (const auto run = rounds_.on_timer()) end_run(run->status, run->text);
 }
 
 void Peer::Machine::on_job_done(const JobDone& in) {
   const Jobs::Owner owner = context_.jobs.owner_of(in.token);
-  owner.use == Jobs::Use::kTransfer ? transfers_.on_job_done(owner.id, in) : rounds_.on_job_done(owner, in);
+  switch (owner.use) {
+    case Jobs::Use::kRound:
+    case Jobs::Use::kWatch: return rounds_.on_job_done(owner, in);
+    case Jobs::Use::kTransfer: return transfers_.on_job_done(owner.id, in);
+    case Jobs::Use::kSend:
+    case Jobs::Use::kReceive: return point_to_point_.on_job_done(owner, in);
+  }
+  LOCKSTEP_UNREACHABLE();
 }
 
 void Peer::Machine::carry_out(const Admission::Decision& decision) {
@@ -292,7 +316,8 @@ void Peer::Machine::install(const wire::Propose& change) {
   const bool admission = change.view.cohort != context_.view->cohort;
   const bool changed = change.view.number != context_.view->number;
   const bool joins = admission_.life() == Admission::Life::kJoining && views_.is_in(change.view);
-  context_.view = std::make_shared<const wire::View>(change.view);
+  const auto before = std::exchange(context_.view, std::make_shared<const wire::View>(change.view));
+  if (changed) point_to_point_.on_view(*before, change);
   if (joins) {
     admission_.become_member();
     transfers_.finish_prefetches(Status::kOk, {});
@@ -355,7 +380,9 @@ void Peer::Machine::drive_transfers() {
   context_.mesh.disconnect_prefetchers([](PeerId) { return true; }, context_.now, context_.out());
 }
 
+// Rule 48: what was sent is delivered first.
 void Peer::Machine::try_leave() {
+  if (admission_.leaves() && !admission_.has_said_leave() && !point_to_point_.may_leave()) return;
   switch (admission_.farewell(views_.proposal().has_value())) {
     case Admission::Farewell::kNone: return;
     case Admission::Farewell::kSay: return admission_.say_leave(rounds_.open_rounds());
@@ -389,6 +416,7 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
   admission_.end_calls(status);
   rounds_.end(status, why);
   transfers_.finish(status, why);
+  point_to_point_.end(status, why);
   context_.mesh.close_all(context_.out());
   rounds_.forget();
   views_.forget_outcomes();
@@ -402,6 +430,7 @@ void Peer::Machine::update_links() {
     rounds_.add_links(links);
     transfers_.add_sources(links);
     views_.add_proposed_ring(rounds_.is_direct(), links);
+    point_to_point_.add_links(links);
   }
   context_.mesh.want(links, context_.now, context_.out());
   rounds_.forget_others([&](PeerId peer) { return links.contains(peer); });

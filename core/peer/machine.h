@@ -1,6 +1,6 @@
 // The peer's inside: hands each input to the part that it concerns, and carries out what a part's decision means for
-// the others. The parts are Views (what the members are), Admission (in and out), Rounds (collective calls) and
-// StateTransfers (publications and prefetches); Session talks to the coordinator, Mesh to the neighbours. archive.cc
+// the others. The parts are Views (what the members are), Admission (in and out), Rounds (collective calls),
+// PointToPoint (sends and receives) and StateTransfers (publications and prefetches); Session talks to the coordinator, Mesh to the neighbours. archive.cc
 // names all that they hold, for recordings.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "core/peer/context.h"
 #include "core/peer/local_states.h"
 #include "core/peer/peer.h"
+#include "core/peer/point_to_point.h"
 #include "core/peer/rounds.h"
 #include "core/peer/state_transfers.h"
 #include "core/peer/views.h"
@@ -43,6 +44,8 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
 
   // ---- calls ----
 
+  void on_send(const Send& in);
+  void on_receive(const Receive& in);
   void on_publish(Publish in);
   void on_prefetch(Prefetch in);
   void on_leave(const Leave& in);
@@ -73,6 +76,7 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
 
   void on_link_broken(PeerId peer, const std::string& why) override;
   void on_direct_caller(PeerId from) override { rounds_.on_direct_caller(from); }
+  void on_transfer_caller(PeerId from) override { point_to_point_.on_caller(from); }
   [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.needs_link(to); }
 
   // ---- after every step ----
@@ -90,6 +94,7 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   LocalStates states_{context_.options};
   Rounds rounds_{context_, views_, admission_, states_};
   StateTransfers transfers_{context_, states_, views_};
+  PointToPoint point_to_point_{context_, views_};
 };
 
 }  // namespace lockstep::peer

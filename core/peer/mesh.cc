@@ -18,6 +18,8 @@ constexpr Duration kLastBackoff = milliseconds(500);
 constexpr std::size_t kSegmentsPerStripe = 2;
 // A piece on its way to a prefetcher delays segments of rounds: one piece at a time.
 constexpr std::size_t kSegmentsPerPrefetcher = 1;
+// The stripe of a stream that only asks the other side to dial.
+constexpr StripeIndex kKnock{0xffff};
 // Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever
 // flipped.
 constexpr std::uint32_t kMaxFaults = 8;
@@ -50,10 +52,14 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
     link.address = wanted.address;
-    link.direct = wanted.direct;
+    link.use = wanted.use;
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
-    if (!fresh) continue;
+    const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && peer < options_.id;
+    if (!fresh) {
+      if (knocks) set_timer(now);
+      continue;
+    }
     if (wanted.prefetch_key) link.relation = Relation::kSource;
     link.dials = wanted.prefetch_key || options_.id < peer;
     link.reported = now;
@@ -62,6 +68,8 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
+    link.knock = Stripe{{}, false, now, now, kFirstBackoff};
+    if (knocks) set_timer(now);
     set_timer(now + options_.link_timeout);
   }
   std::vector<io::Address> callers;
@@ -78,6 +86,10 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
 }
 
 Mesh::Links::iterator Mesh::let_go(Links::iterator at, Instant now, Effects& out) {
+  if (at->second.knock.stream.value != 0) {
+    Flow& flow = flows_.at(at->second.knock.stream);
+    if (flow.kind != Kind::kDying) drop(flow, false, now, out);
+  }
   for (const Stripe& stripe : at->second.stripes) {
     if (stripe.stream.value == 0) continue;
     Flow& flow = flows_.at(stripe.stream);
@@ -116,6 +128,20 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   set_timer(now + options_.dial_timeout);
 }
 
+// Rule 44: a link that this peer may not dial. Parked streams, and those that are being replaced, make a knock needless.
+void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
+  if (link.dials || link.relation != Relation::kNeighbour || link.use != wire::LinkUse::kTransfer) return;
+  const auto is_open = [](const Stripe& stripe) { return stripe.stream.value != 0; };
+  if (link.knock.stream.value != 0 || std::any_of(link.stripes.begin(), link.stripes.end(), is_open)) return;
+  if (now < link.knock.retry_at) return set_timer(link.knock.retry_at);
+  link.knock.stream = names_.next();
+  Flow& flow = flows_.try_emplace(link.knock.stream, link.knock.stream, now, Kind::kDialling).first->second;
+  flow.peer = peer;
+  flow.stripe = kKnock;
+  out.emplace_back(io::Dial{link.knock.stream, link.address});
+  set_timer(now + options_.dial_timeout);
+}
+
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
   touch(flow);
@@ -133,7 +159,11 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   const Link& link = links_.at(flow.peer);
   flow.channel.writer.preamble();
   const LinkKey& key = flow.is_prefetch ? link.key : *key_;
-  flow.channel.writer.message(wire::Link{options_.id, flow.peer, flow.stripe, link.width(), key, link.direct}, term_);
+  const bool knocks = flow.stripe == kKnock;
+  const StripeIndex stripe = knocks ? StripeIndex{0} : flow.stripe;
+  const std::uint16_t width = knocks ? options_.stripes : link.width();
+  const wire::LinkUse use = knocks ? wire::LinkUse::kTransfer : link.use;
+  flow.channel.writer.message(wire::Link{options_.id, flow.peer, stripe, width, key, use}, term_);
 }
 
 void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
@@ -180,7 +210,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                    [&](wire::SegmentBegan& in) { take_segment(flow, in, now, out); },
                    [&](wire::SegmentEnded& in) {
                      if (in.sunk) return;
-                     exchange_of(flow).on_segment_ended(flow.peer, flow.channel.stream(), in);
+                     exchange_of(flow, in.segment).on_segment_ended(flow.peer, flow.channel.stream(), in);
                    },
                },
                **next);
@@ -193,7 +223,7 @@ void Mesh::take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, E
   if (flow.kind != Kind::kUp) return break_protocol(flow, "a segment before the greeting", now, out);
   if (in.term < term_) return flow.channel.reader.sink();
   const StreamId stream = flow.channel.stream();
-  const auto place = exchange_of(flow).on_segment_began(flow.peer, stream, in.segment);
+  const auto place = exchange_of(flow, in.segment).on_segment_began(flow.peer, stream, in.segment);
   switch (place.landing) {
     case ring::Operation::Landing::kPlace: return put(flow, place.into, out);
     case ring::Operation::Landing::kLater: return;
@@ -210,7 +240,7 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
     return on_greeting(flow, *link, now, out);
   }
   if (flow.kind == Kind::kGreeting) {
-    if (std::holds_alternative<wire::LinkWelcome>(message)) return bring_up(flow, now);
+    if (std::holds_alternative<wire::LinkWelcome>(message) && flow.stripe != kKnock) return bring_up(flow, now);
     if (const auto* refused = std::get_if<wire::Refused>(&message)) {
       out.emplace_back(trace::Event{.kind = trace::Kind::kLinkLost,
                                     .view = {},
@@ -235,6 +265,8 @@ void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& o
   if (const auto* done = std::get_if<wire::Done>(&message)) return owners_->neighbours.on_done(flow.peer, *done);
   if (wire::is_about_state(message))
     return owners_->neighbours.on_state_message(flow.peer, flow.channel.stream(), message);
+  if (wire::is_about_sends(message))
+    return owners_->transfers.on_message(flow.peer, flow.stripe, flow.channel.stream(), message);
   break_protocol(flow, "a message that neighbours do not send", now, out);
 }
 
@@ -257,8 +289,11 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (flow.is_prefetch) {
     if (const auto refusal = validate_prefetch_link(link.from)) return refuse(flow, *refusal, now, out);
     if (link.stripes != 1) return refuse(flow, "a prefetch link has one stream", now, out);
-  } else if (!(link.from < link.to))
-    return refuse(flow, "the peer with the smaller id dials", now, out);
+  } else if (!(link.from < link.to)) {
+    if (link.use != wire::LinkUse::kTransfer) return refuse(flow, "the peer with the smaller id dials", now, out);
+    if (key_) owners_->links.on_transfer_caller(link.from);
+    return drop(flow, true, now, out);
+  }
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
     return refuse(flow,
                   "stripe " + std::to_string(link.stripe.value) + " of " + std::to_string(link.stripes) + ": at most " +
@@ -287,8 +322,9 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
-  if (link.direct && key_ && !flow.is_prefetch && !links_.contains(link.from))
-    owners_->links.on_direct_caller(link.from);
+  if (!key_ || flow.is_prefetch || links_.contains(link.from)) return;
+  if (link.use == wire::LinkUse::kDirect) owners_->links.on_direct_caller(link.from);
+  if (link.use == wire::LinkUse::kTransfer) owners_->links.on_transfer_caller(link.from);
 }
 
 // Rule 3: of the streams with the key that no link waits for, the oldest go when there are too many.
@@ -358,7 +394,9 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   stripe.backoff = kFirstBackoff;
   if (next_timer_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
   set_timer(next_heartbeat_);
-  if (!flow.is_prefetch) owners_->neighbours.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+  if (flow.is_prefetch) return;
+  owners_->neighbours.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
+  owners_->transfers.on_stripe_up(flow.peer, flow.stripe, flow.channel.stream());
 }
 
 // Rule 35: a stripe whose stream broke is dialled again at once.
@@ -376,8 +414,18 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
     owners_->prefetches.on_stream_gone(peer, in.stream);
   } else {
     owners_->neighbours.on_stream_gone(peer, in.stream);
+    owners_->transfers.on_stream_gone(peer, in.stream);
   }
   const auto link = links_.find(peer);
+  if (link != links_.end() && link->second.knock.stream == in.stream) {
+    Stripe& knock = link->second.knock;
+    if (was_dialling) link->second.failure = in.text;
+    knock.stream = {};
+    knock.retry_at = now + knock.backoff;
+    knock.backoff = std::min(knock.backoff * 2, kLastBackoff);
+    set_timer(knock.retry_at);
+    return;
+  }
   if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
   if (stripe.stream != in.stream) return;
@@ -518,6 +566,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
   std::vector<PeerId> broken;
   for (auto& [peer, link] : links_) {
     if (slept) link.reported = now;
+    knock(peer, link, now, out);
     for (std::uint16_t i = 0; i < link.width(); ++i) {
       Stripe& stripe = link.stripes[i];
       if (stripe.up) continue;
@@ -558,6 +607,15 @@ bool Mesh::say(PeerId to, const wire::Message& message) {
   return false;
 }
 
+std::optional<StreamId> Mesh::first_stream(PeerId to) const {
+  const auto link = links_.find(to);
+  if (link == links_.end()) return std::nullopt;
+  for (const Stripe& stripe : link->second.stripes) {
+    if (stripe.up) return stripe.stream;
+  }
+  return std::nullopt;
+}
+
 void Mesh::say_on(StreamId stream, const wire::Message& message) {
   const auto at = flows_.find(stream);
   if (at == flows_.end() || at->second.kind != Kind::kUp) return;
@@ -577,38 +635,67 @@ void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {
   take_events(at->second, now, out);
 }
 
+bool Mesh::release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out) {
+  wire::Channel& channel = flow.channel;
+  if (!channel.writer.lends(key, attempt)) {
+    channel.writer.forget(key, attempt);
+    return true;
+  }
+  channel.revoke(io::Direction::kWrite, out);
+  return mutant(Mutant::kWriteLoanNotAwaited);
+}
+
+bool Mesh::release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out) {
+  wire::Channel& channel = flow.channel;
+  const auto& arriving = channel.reader.arriving();
+  if (!arriving || arriving->key != key || arriving->attempt != attempt) return true;
+  if (channel.reader.awaits_place()) {
+    channel.reader.sink();
+    sunk.push_back(channel.stream());
+  } else if (channel.reader.holds_place()) {
+    if (channel.revoke(io::Direction::kRead, out)) return mutant(Mutant::kReadLoanNotAwaited);
+    channel.reader.sink();
+  }
+  return true;
+}
+
 // Rule 16: true once no stream reads or writes the memory of this attempt.
 bool Mesh::release(const RoundKey& key, AttemptId attempt, Instant now, Effects& out) {
   bool free = true;
   std::vector<StreamId> sunk;
   for (auto& [stream, flow] : flows_) {
-    wire::Channel& channel = flow.channel;
     touch(flow);
-    if (channel.writer.lends(key, attempt)) {
-      channel.revoke(io::Direction::kWrite, out);
-      free = free && mutant(Mutant::kWriteLoanNotAwaited);
-    } else {
-      channel.writer.forget(key, attempt);
-    }
-    const auto& arriving = channel.reader.arriving();
-    if (!arriving || arriving->key != key || arriving->attempt != attempt) continue;
-    if (channel.reader.awaits_place()) {
-      channel.reader.sink();
-      sunk.push_back(stream);
-    } else if (channel.reader.holds_place()) {
-      if (channel.revoke(io::Direction::kRead, out)) {
-        free = free && mutant(Mutant::kReadLoanNotAwaited);
-      } else {
-        channel.reader.sink();
-      }
-    }
+    free = release_write(flow, key, attempt, out) && free;
+    free = release_read(flow, key, attempt, sunk, out) && free;
+  }
+  for (const StreamId stream : sunk) take_events(flows_.at(stream), now, out);
+  return free;
+}
+
+bool Mesh::release_sent(PeerId to, const RoundKey& key, Effects& out) {
+  bool free = true;
+  for (auto& [stream, flow] : flows_) {
+    if (flow.peer != to) continue;
+    touch(flow);
+    free = release_write(flow, key, {}, out) && free;
+  }
+  return free;
+}
+
+bool Mesh::release_received(PeerId from, const RoundKey& key, Instant now, Effects& out) {
+  bool free = true;
+  std::vector<StreamId> sunk;
+  for (auto& [stream, flow] : flows_) {
+    if (flow.peer != from) continue;
+    touch(flow);
+    free = release_read(flow, key, {}, sunk, out) && free;
   }
   for (const StreamId stream : sunk) take_events(flows_.at(stream), now, out);
   return free;
 }
 
 void Mesh::pump(Effects& out) {
-  if (owners_->neighbours.has_segments()) fill_stripes();
+  if (owners_->neighbours.has_segments() || owners_->transfers.has_segments()) fill_stripes();
   serve_prefetchers();
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
@@ -626,16 +713,25 @@ void Mesh::pump(Effects& out) {
   touched_.clear();
 }
 
+// Small transfers go first: each is one segment, and there are few of them (rule 46). Large ones wait for rounds.
 void Mesh::fill_stripes() {
+  NeighbourOwner& rounds = owners_->neighbours;
+  TransferOwner& transfers = owners_->transfers;
   for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kNeighbour || !owners_->neighbours.has_segments_for(peer)) continue;
+    if (link.relation != Relation::kNeighbour) continue;
+    const bool transfer = transfers.has_segments_for(peer);
+    if (!transfer && !rounds.has_segments_for(peer)) continue;
     for (bool more = true; more;) {
       more = false;
       for (std::uint16_t i = 0; i < link.width(); ++i) {
         if (!link.stripes[i].up) continue;
-        Flow& flow = flows_.at(link.stripes[i].stream);
+        const StreamId stream = link.stripes[i].stream;
+        Flow& flow = flows_.at(stream);
         if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;
-        if (!owners_->neighbours.next_segment(peer, StripeIndex{i}, link.stripes[i].stream, flow.channel.writer))
+        wire::LinkWriter& writer = flow.channel.writer;
+        if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
+            !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&
+            !(transfer && transfers.next_segment(peer, StripeIndex{i}, stream, writer)))
           continue;
         touch(flow);
         more = true;

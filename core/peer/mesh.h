@@ -11,6 +11,9 @@
 // Beside its neighbours, a peer has prefetch links (rule 39): a peer that waits for its admission, the prefetcher,
 // dials members that publish a state, its sources, with a key of its own, and fetches pieces from them. An error on a
 // prefetch link closes the link and has no other effect.
+//
+// Members that send tensors to each other have a link, too (rule 44). The peer with the larger id cannot dial it: it
+// knocks. It opens a stream, says for which link, and the other peer closes that stream and dials.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +51,7 @@ class Mesh {
     io::Address address;
     bool needed = true;                     // rounds cannot go on without this link: it is reported when it is broken
     std::optional<LinkKey> prefetch_key{};  // this peer prefetches from it, with this key
-    bool direct = false;                    // no neighbour in the ring: the other side may not want it yet
+    wire::LinkUse use = wire::LinkUse::kRing;  // otherwise the other side may not want it yet
   };
   // The neighbours and the sources of prefetches that are wanted from now on; other links are closed. Links of
   // prefetchers stay, unless the prefetcher becomes a neighbour.
@@ -80,6 +83,8 @@ class Mesh {
   [[nodiscard]] std::set<PeerId> sources() const { return linked(Relation::kSource); }
   // To a neighbour, on its first stripe that is up; false when none is.
   bool say(PeerId to, const wire::Message& message);
+  // The stream that say() would use.
+  [[nodiscard]] std::optional<StreamId> first_stream(PeerId to) const;
   void say_on(StreamId stream, const wire::Message& message);
 
   // A segment that had to wait gets its place.
@@ -92,6 +97,9 @@ class Mesh {
   void reset_link(PeerId peer, const std::string& why, Instant now, Effects& out);
   // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
   bool release(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
+  // The same for a point-to-point transfer to this peer, or from it.
+  bool release_sent(PeerId to, const RoundKey& key, Effects& out);
+  bool release_received(PeerId from, const RoundKey& key, Instant now, Effects& out);
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
   void pump(Effects& out);
@@ -154,8 +162,9 @@ class Mesh {
     LinkKey key;  // kSource: said to it
     bool dials = false;
     bool needed = true;
-    bool direct = false;
+    wire::LinkUse use = wire::LinkUse::kRing;
     std::vector<Stripe> stripes;
+    Stripe knock;              // asks the other side to dial: never up
     Instant reported;          // when it was last said to be broken
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
     Instant last_fault;
@@ -163,7 +172,7 @@ class Mesh {
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(address, relation, key, dials, needed, direct, stripes, reported, faults, last_fault, failure);
+      a.all(address, relation, key, dials, needed, use, stripes, knock, reported, faults, last_fault, failure);
     }
   };
   enum class Kind : std::uint8_t {
@@ -192,6 +201,10 @@ class Mesh {
   };
 
   using Links = std::map<PeerId, Link>;
+  // Takes memory back from one stream; true once it holds none.
+  bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
+  bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
+  void knock(PeerId peer, Link& link, Instant now, Effects& out);
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
   [[nodiscard]] std::optional<std::string> validate_prefetch_link(PeerId from) const;
@@ -216,8 +229,9 @@ class Mesh {
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);
-  [[nodiscard]] SegmentExchange& exchange_of(const Flow& flow) const {
+  [[nodiscard]] SegmentExchange& exchange_of(const Flow& flow, const wire::Segment& segment) const {
     if (flow.is_prefetch) return owners_->prefetches;
+    if (segment.phase == wire::Phase::kTransfer) return owners_->transfers;
     return owners_->neighbours;
   }
   [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.is_prefetch || flow.key == *key_); }

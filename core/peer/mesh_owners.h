@@ -50,6 +50,19 @@ class PrefetchOwner : public SegmentExchange {
   virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;
 };
 
+// Point-to-point transfers between members (rules 44 to 47).
+class TransferOwner : public SegmentExchange {
+ public:
+  virtual void on_message(PeerId from, StripeIndex stripe, StreamId stream, const wire::Message& message) = 0;
+  virtual void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) = 0;
+  virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;
+  [[nodiscard]] virtual bool has_segments() const = 0;
+  [[nodiscard]] virtual bool has_segments_for(PeerId to) const = 0;
+  // As next_segment(), for transfers of one segment: they go before the segments of rounds.
+  [[nodiscard]] virtual bool next_small_segment(PeerId to, StripeIndex stripe, StreamId stream,
+                                                wire::LinkWriter& writer) = 0;
+};
+
 // Links as such.
 class LinkOwner {
  public:
@@ -57,6 +70,8 @@ class LinkOwner {
   virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
   // A peer to which no link is wanted here has dialled, for rounds with the direct algorithm.
   virtual void on_direct_caller(PeerId from) = 0;
+  // The same, for point-to-point transfers; or the peer has asked this peer, which has the smaller id, to dial.
+  virtual void on_transfer_caller(PeerId from) = 0;
   // Whether a round waits for a link that is not needed all the time.
   [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;
 };
@@ -64,6 +79,7 @@ class LinkOwner {
 struct MeshOwners {
   NeighbourOwner& neighbours;
   PrefetchOwner& prefetches;
+  TransferOwner& transfers;
   LinkOwner& links;
 };
 

@@ -209,7 +209,8 @@ void Views::add_ring(const Cohort::Roster& roster, bool direct, Links& links) co
   if (!roster.peer_commit && !direct) return;
   for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
     if (peer == own) continue;
-    links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt, direct});
+    links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt,
+                                         direct ? wire::LinkUse::kDirect : wire::LinkUse::kRing});
   }
 }
 

@@ -94,6 +94,11 @@ class Views {
   // Those in the ring of the view that is proposed.
   void add_proposed_ring(bool direct, Links& links) const;
   [[nodiscard]] const io::Address& address_of(PeerId peer) const { return addresses_.at(peer); }
+  // Null: no member of a view in use or proposed.
+  [[nodiscard]] const io::Address* find_address(PeerId peer) const {
+    const auto at = addresses_.find(peer);
+    return at == addresses_.end() ? nullptr : &at->second;
+  }
   void forget_addresses();
 
   // Remembered outcomes.

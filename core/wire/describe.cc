@@ -26,7 +26,18 @@ std::string text_of(PeerId id) {
 }
 
 std::string_view name_of(Status status) { return status_name(status); }
-std::string_view name_of(Phase phase) { return phase == Phase::kReduceScatter ? "reduce_scatter" : "all_gather"; }
+std::string_view name_of(Phase phase) {
+  constexpr std::string_view kNames[] = {"reduce_scatter", "all_gather", "state", "transfer"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+std::string_view name_of(LinkUse use) {
+  constexpr std::string_view kNames[] = {"ring", "direct", "transfer"};
+  return kNames[static_cast<std::size_t>(use)];
+}
+std::string_view name_of(SendState state) {
+  constexpr std::string_view kNames[] = {"held", "freed", "received", "refused", "withdrawn"};
+  return kNames[static_cast<std::size_t>(state)];
+}
 
 std::string_view name_of(Outlined of) { return of == Outlined::kManifest ? "manifest" : "contents"; }
 

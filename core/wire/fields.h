@@ -41,7 +41,9 @@ constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kRed
 constexpr bool is_known(Algorithm v) { return static_cast<std::uint8_t>(v) < kAlgorithmCount; }
 constexpr bool is_known(WireFormat v) { return static_cast<std::uint8_t>(v) < kWireFormatCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
-constexpr bool is_known(Phase v) { return v <= Phase::kState; }
+constexpr bool is_known(Phase v) { return v <= Phase::kTransfer; }
+constexpr bool is_known(LinkUse v) { return v <= LinkUse::kTransfer; }
+constexpr bool is_known(SendState v) { return v <= SendState::kWithdrawn; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
 constexpr bool is_known(Outlined v) { return v <= Outlined::kContents; }
 constexpr bool is_known(io::Address::Family v) {
@@ -164,7 +166,7 @@ void fields(auto& a, Is<Link> auto& m) {
   a("stripe", m.stripe);
   a("stripes", m.stripes, kMaxStripes);
   a("key", m.key);
-  a("direct", m.direct);
+  a("use", m.use);
 }
 
 void fields(auto&, Is<StatusRequest> auto&) {}
@@ -446,6 +448,36 @@ void fields(auto& a, Is<Published> auto& m) {
   a("sources", m.sources, kMaxSources);
   a("link_key", m.link_key);
   a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<SendOffer> auto& m) {
+  a("number", m.number);
+  a("heard", m.heard);
+  a("id", m.id);
+  a("tag", m.tag);
+  a("type", m.type);
+  a("count", m.count);
+  a("segment_bytes", m.segment_bytes, kMaxSegmentBytes);
+  a("eager", m.eager);
+}
+
+void fields(auto& a, Is<SendReport> auto& m) {
+  a("number", m.number);
+  a("heard", m.heard);
+  a("id", m.id);
+  a("state", m.state);
+  a("status", m.status);
+  a("text", m.text, kMaxTextBytes);
+}
+
+void fields(auto& a, Is<SendReady> auto& m) {
+  a("id", m.id);
+  a("have", m.have, kMaxSegments / 64);
+}
+
+void fields(auto& a, Is<SendsHeard> auto& m) {
+  a("heard", m.heard);
+  a("answer", m.answer);
 }
 
 }  // namespace lockstep::wire

@@ -17,6 +17,9 @@ inline constexpr std::uint32_t kMaxUndecided =
 inline constexpr std::uint32_t kMaxPeerCommit = 4;            // the most members that send Done to each other
 inline constexpr Duration kFarCoordinator = milliseconds(1);  // round trip to the coordinator
 inline constexpr std::uint32_t kMaxEagerSegments = 64;        // small eager segments on their way to one peer
+// point-to-point, from one member to another: sends that no receive has taken; further sends wait for these
+inline constexpr std::uint32_t kMaxOffers = 16'384;
+inline constexpr std::uint32_t kMaxEagerSends = 64;  // of them: small sends that were sent before they were asked for
 inline constexpr std::uint32_t kMaxTensorsPerCall = 65'536;   // tensors in one collective call
 inline constexpr std::uint16_t kMaxStripes = 16;              // parallel streams between two peers
 inline constexpr std::uint32_t kMaxSegmentBytes = 1U << 20U;  // payload of one segment

@@ -153,6 +153,13 @@ struct Join {
   Duration round_trip{};  // round trip of the stream to the coordinator; 0: not known
 };
 
+// What a link is for, if it is wanted at all.
+enum class LinkUse : std::uint8_t {
+  kRing,
+  kDirect,    // between ranks that are not neighbours, for the direct algorithm
+  kTransfer,  // between two members that send tensors to each other (rule 44)
+};
+
 // To another peer: this stream is stripe `stripe` of our link. `key` is the run's key, which shows that the sender is a
 // member, or the sender's own key if it waits for admission and prefetches what the other peer publishes
 // (wire/link_key.h).
@@ -162,7 +169,7 @@ struct Link {
   StripeIndex stripe;
   std::uint16_t stripes = 1;
   LinkKey key;
-  bool direct = false;  // a link between ranks that are not neighbours, for the direct algorithm
+  LinkUse use = LinkUse::kRing;
 };
 
 // To a coordinator: requests the status of the run.
@@ -483,7 +490,62 @@ struct HavePieces {
   std::vector<std::uint32_t> pieces;
 };
 
-enum class Phase : std::uint8_t { kReduceScatter, kAllGather, kState };
+// ---- point-to-point transfers: from member to member ----
+//
+// Offers and reports are neither lost nor repeated (rule 45): each direction of a pair numbers them from 1, and each
+// message says the highest number that its sender has heard, with all numbers before.
+
+// The sender wants to send a tensor. Receives take the offers of one tag in the order of their ids.
+struct SendOffer {
+  std::uint64_t number = 0;
+  std::uint64_t heard = 0;
+  std::uint64_t id = 0;  // of the send, among those from its sender to this receiver: from 1, without a gap
+  Tag tag;
+  DataType type = DataType::kU8;
+  std::uint64_t count = 0;
+  std::uint32_t segment_bytes = 0;
+  bool eager = false;  // the only segment comes next on this stream, whether it was asked for or not
+
+  bool operator==(const SendOffer&) const = default;
+};
+
+// What has become of a send. The first four: from the receiver. Each offer is answered by one of kHeld, kReceived and
+// kRefused; kFreed follows kHeld.
+enum class SendState : std::uint8_t {
+  kHeld,       // the receiver has the tensor in its early buffer
+  kFreed,      // a receive has taken that tensor, or nobody will
+  kReceived,   // a receive has taken the tensor
+  kRefused,    // no receive takes it, or the receive that would have taken it has failed
+  kWithdrawn,  // from the sender: the send has ended without the receiver
+};
+struct SendReport {
+  std::uint64_t number = 0;
+  std::uint64_t heard = 0;
+  std::uint64_t id = 0;
+  SendState state = SendState::kHeld;
+  Status status = Status::kOk;  // kRefused, kWithdrawn
+  std::string text;
+
+  bool operator==(const SendReport&) const = default;
+};
+
+// To the sender of this send: a receive has memory for all segments, except those whose bit is set in `have` (empty:
+// none). Said again on a stripe that was opened again.
+struct SendReady {
+  std::uint64_t id = 0;
+  std::vector<std::uint64_t> have;
+};
+
+// The highest number that the sender of this message has heard. `answer`: wants to know the same at once.
+struct SendsHeard {
+  std::uint64_t heard = 0;
+  bool answer = false;
+};
+
+enum class Phase : std::uint8_t { kReduceScatter, kAllGather, kState, kTransfer };
+
+// The name of a send on streams; its segments have no attempt.
+constexpr RoundKey send_key(std::uint64_t id) { return {CohortId{0}, GroupId{0}, Tag{id}, 1}; }
 
 // The header of a segment; `length` bytes of payload and the trailer follow.
 struct Segment {
@@ -501,12 +563,19 @@ using Message =
     std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
                  StatusReply, Ready, RankParameter, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
-                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published>;
+                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published, SendOffer,
+                 SendReport, SendReady, SendsHeard>;
 
 // Whether the message belongs to a sync, among the messages between peers.
 inline bool is_about_state(const Message& message) {
   return std::holds_alternative<AskDigests>(message) || std::holds_alternative<PieceDigests>(message) ||
          std::holds_alternative<AskPieces>(message) || std::holds_alternative<HavePieces>(message);
+}
+
+// Whether the message belongs to a point-to-point transfer.
+inline bool is_about_sends(const Message& message) {
+  return std::holds_alternative<SendOffer>(message) || std::holds_alternative<SendReport>(message) ||
+         std::holds_alternative<SendReady>(message) || std::holds_alternative<SendsHeard>(message);
 }
 
 }  // namespace lockstep::wire

@@ -14,7 +14,9 @@ namespace lockstep::sim {
 inline const char* promise_of(CallKind kind) {
   switch (kind) {
     case CallKind::kConnect: return "L3";
-    case CallKind::kCollective: return "L1";
+    case CallKind::kCollective:
+    case CallKind::kSend:
+    case CallKind::kReceive: return "L1";
     case CallKind::kAdmit: return "L3";
     case CallKind::kLeave:
     case CallKind::kPublish:

@@ -14,18 +14,19 @@ constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 // The messages that peers receive.
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
-    "RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published";
+    "RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published "
+    "SendOffer SendReport SendReady SendsHeard";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
     {kPeerInput, "!new", "Connect", "an application of the simulator calls connect once in the life of a process"},
     {kPeerInput, "new", "!Connect Abandon",
      "connect is the first call of an application, and a new peer has asked its driver for nothing"},
-    {kPeerInput, kNotIn, "Launch Admit Leave Stop Publish",
+    {kPeerInput, kNotIn, "Launch Admit Leave Stop Publish Send Receive",
      "until connect completes, applications call only prefetch, and the nemesis stops no connect"},
     {kPeerInput, "idle in-rounds admitting frozen leaving going over", "Prefetch",
      "applications call prefetch only until connect completes or the run is over (App::prefetch)"},
-    {kPeerInput, "leaving going over", "Launch Admit Leave Publish",
+    {kPeerInput, "leaving going over", "Launch Admit Leave Publish Send Receive",
      "leave is the last call of an application (App::Phase), and an application makes no call when its run is over"},
     {kPeerInput, "in-rounds admitting", "Publish",
      "an application calls publish when a sync has committed, before any other call, and syncs with no other call "
@@ -66,6 +67,9 @@ constexpr Reason kImpossible[] = {
      "a link opens only when the coordinator has named a neighbour or a source to prefetch from"},
     {kPeerMessage, "greeting waiting", "Done Ready RankParameter Offer AskDigests AskPieces HavePieces",
      "neighbours send these messages, and a proposal names them; on a prefetch link only the prefetcher asks"},
+    {kPeerMessage, "greeting waiting invited", "SendOffer SendReport SendReady SendsHeard",
+     "applications send to members that have contributed to their last all-gather"},
+    {kPeerMessage, "going", "SendReady", "a leaver says so when the last of its sends is answered"},
     {kPeerMessage, "waiting", "Elected AskOutline AskEntry",
      "the coordinator sends these messages to members, about claims that only members send"},
     {kPeerMessage, "invited", "Elected AskOutline AskEntry AskDigests PieceDigests AskPieces HavePieces",
@@ -124,7 +128,7 @@ constexpr Reason kImpossible[] = {
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
      "Ready RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry "
-     "Published",
+     "Published SendOffer SendReport SendReady SendsHeard",
      "peers send none of these to the coordinator (Session::say), and no peer takes its address for a neighbour's"},
     {kCoordinatorMessage, "*", "StatusRequest",
      "only `lockstep status` sends StatusRequest, and no process of a World runs it"},

@@ -56,6 +56,7 @@ enum class Purpose : std::uint64_t {
   kReduce,
   kExchange,
   kRefuse,
+  kTransfer,
 };
 
 // One draw that decides several things, up to five.

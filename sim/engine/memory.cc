@@ -198,24 +198,25 @@ Memory::Buffer* Memory::find(BufferId id) const {
   return buffers_[id.value - kFirstFreeBuffer.value].get();
 }
 
-// Always lent: core decides by itself where bytes go.
-Memory::Buffer* Memory::early() {
-  if (early_ != nullptr) return early_.get();
-  early_ = std::make_unique<Buffer>();
-  early_->length = kEarlySlots * kEarlySlotBytes;
-  early_->lent = true;
+Memory::Buffer* Memory::standing(Standing& which, std::uint64_t length) {
+  if (which.buffer != nullptr) return which.buffer.get();
+  which.buffer = std::make_unique<Buffer>();
+  which.buffer->length = length;
+  which.buffer->lent = true;
   if (mode_ == Mode::kBytes) {
     // As it comes: only the slots that are used are ever touched.
-    early_bytes_ = std::make_unique_for_overwrite<std::byte[]>(early_->length);
-    early_->bytes = {early_bytes_.get(), early_->length};
+    which.bytes = std::make_unique_for_overwrite<std::byte[]>(length);
+    which.buffer->bytes = {which.bytes.get(), length};
   } else {
-    early_->map.reset(early_->length);
+    which.buffer->map.reset(length);
   }
-  return early_.get();
+  return which.buffer.get();
 }
 
 Memory::Buffer* Memory::reach(BufferRef where, Touch touch) {
-  Buffer* buffer = where.id == kEarlyBuffer ? early() : find(where.id);
+  Buffer* buffer = where.id == kEarlyBuffer       ? standing(early_, kEarlySlots * kEarlySlotBytes)
+                   : where.id == kEarlySendBuffer ? standing(early_sends_, kEarlySendSlots * kEarlySlotBytes)
+                                                  : find(where.id);
   const bool inside =
       buffer != nullptr && where.offset <= buffer->length && where.length <= buffer->length - where.offset;
   if (inside && buffer->lent) return buffer;

@@ -107,7 +107,12 @@ class Memory {
   std::unique_ptr<Buffer> fresh(std::uint64_t length);
   BufferId add(std::unique_ptr<Buffer> buffer);
   Buffer* find(BufferId id) const;
-  Buffer* early();
+  // Buffers that are always lent: core decides by itself where bytes go.
+  struct Standing {
+    std::unique_ptr<Buffer> buffer;  // made when it is first needed
+    std::unique_ptr<std::byte[]> bytes;
+  };
+  Buffer* standing(Standing& which, std::uint64_t length);
   Buffer* reach(BufferRef where, Touch touch);
 
   struct Operand {
@@ -129,8 +134,8 @@ class Memory {
   std::vector<std::unique_ptr<Buffer>> buffers_;  // by id - kFirstFreeBuffer
   std::vector<std::unique_ptr<Buffer>> spare_;
   std::size_t live_ = 0;
-  std::unique_ptr<Buffer> early_;  // kEarlyBuffer; made when it is first needed
-  std::unique_ptr<std::byte[]> early_bytes_;
+  Standing early_;        // kEarlyBuffer
+  Standing early_sends_;  // kEarlySendBuffer
   std::vector<std::byte> sink_;
   std::vector<std::byte> zeros_;
   std::string trespass_;

@@ -180,6 +180,8 @@ void Historian::steps(std::uint32_t process, const peer::Input& input) {
                  },
                  [&](const peer::Publish& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Prefetch& in) { call(in.call, kMembershipSubject); },
+                 [&](const peer::Send& in) { call(in.call, ""); },
+                 [&](const peer::Receive& in) { call(in.call, ""); },
                  [&](const peer::Admit& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Leave& in) { call(in.call, kMembershipSubject); },
                  [&](const peer::Stop& in) {

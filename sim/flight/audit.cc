@@ -155,6 +155,8 @@ CallKind kind_of(const std::string& name) {
   if (name == "leave") return CallKind::kLeave;
   if (name == "publish") return CallKind::kPublish;
   if (name == "prefetch") return CallKind::kPrefetch;
+  if (name == "send") return CallKind::kSend;
+  if (name == "recv") return CallKind::kReceive;
   throw Malformed{"unknown kind of call '" + name + "'"};
 }
 

@@ -123,6 +123,7 @@ struct ProgramPlan {
   std::uint64_t max_count = 4096;
   bool reduces = false;                // half of the broadcasts that are drawn are reduces
   bool exchanges = false;              // half of the reduce-scatters and all-gathers that are drawn are exchanges
+  bool transfers = false;              // point-to-point transfers beside the collectives
   Duration think = milliseconds(100);  // approximate pause between steps
   Duration call_timeout{};             // of every collective; 0: none
 

@@ -47,6 +47,7 @@ void visit_plan(P& plan, V&& v) {
   v("max_count", plan.program.max_count);
   v("reduces", plan.program.reduces);
   v("exchanges", plan.program.exchanges);
+  v("transfers", plan.program.transfers);
   v("think_ns", plan.program.think.ns);
   v("call_timeout_ns", plan.program.call_timeout.ns);
   v("safety_ns", plan.end.safety.ns);

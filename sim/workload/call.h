@@ -12,6 +12,7 @@
 #include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
 #include "core/peer/effect.h"
+#include "core/peer/input.h"
 #include "core/ring/request.h"
 
 namespace lockstep::sim {
@@ -19,9 +20,9 @@ namespace lockstep::sim {
 // What programs give as their reason to refuse a call.
 inline constexpr const char* kWhyRefused = "out has another dtype";
 
-enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave, kPublish, kPrefetch };
+enum class CallKind : std::uint8_t { kConnect, kCollective, kAdmit, kLeave, kPublish, kPrefetch, kSend, kReceive };
 constexpr const char* name_of(CallKind kind) {
-  constexpr const char* kNames[] = {"connect", "collective", "admit", "leave", "publish", "prefetch"};
+  constexpr const char* kNames[] = {"connect", "collective", "admit", "leave", "publish", "prefetch", "send", "recv"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -79,6 +80,7 @@ struct Call {
     bool wish = false;
   };
   ring::Request request;
+  peer::Transfer transfer;  // send, recv
   bool of_guest = false;
   Launch launch;
   Data data;

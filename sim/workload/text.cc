@@ -68,6 +68,12 @@ std::string text_of(const ring::Request& request) {
 
 std::string text_of(const Call& call) {
   if (call.kind == CallKind::kCollective) return text_of(call.request);
+  if (call.kind == CallKind::kSend || call.kind == CallKind::kReceive) {
+    const peer::Transfer& what = call.transfer;
+    return std::string(name_of(call.kind)) + " " + std::string(name_of(what.type)) + " [" + std::to_string(what.count) +
+           "] tag " + std::to_string(what.tag.value) + (call.kind == CallKind::kSend ? " to " : " from ") +
+           (what.peer.is_nobody() ? "any" : text_of(what.peer));
+  }
   const bool shares = call.kind == CallKind::kPublish || call.kind == CallKind::kPrefetch;
   return name_of(call.kind) + (shares ? " tag " + std::to_string(call.request.tag.value) : std::string());
 }

@@ -67,6 +67,7 @@ void App::on_event(std::uint64_t what) {
     case Do::kStep: begin_step(); return;
     case Do::kLaunch: launch_op(index); return;
     case Do::kAdmit: admit(); return;
+    case Do::kTransfer: transfer(); return;
     case Do::kPublish: publish(); return;
     case Do::kPrefetch: prefetch(); return;
     case Do::kLeave:
@@ -390,6 +391,7 @@ void App::begin_step() {
     at += pause(dice_.permille(200, Purpose::kLaunch, process_, step_, 2 + i) ? 2'000'000 : 20'000);
     later(Do::kLaunch, (first + (backwards ? ops - i : i)) % ops, at);
   }
+  if (plan_.program.transfers && !plan_.auto_admit) later(Do::kTransfer, 0, pause(2'000'000));
   if (admits_early()) {
     in_step_.early = EarlyAdmission::kAsked;
     later(Do::kAdmit, 0, at + pause(1'000'000));
@@ -473,6 +475,81 @@ void App::step_is_over() {
   }
 }
 
+// ---- point to point ----
+
+// All peers draw the same transfers, and each makes its own calls, in another order.
+void App::transfer() {
+  const std::vector<PeerId>& members = in_sync_.roots;
+  if (members.size() < 2) return;
+  std::uint64_t k = 0;
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi) {
+    return dice_.range(lo, hi, Purpose::kTransfer, step_, k++);
+  };
+  std::vector<std::pair<CallKind, peer::Transfer>> own;
+  const std::uint64_t pairs = range(1, 4);
+  for (std::uint64_t i = 0; i < pairs; ++i) {
+    const std::uint64_t from = range(0, members.size() - 1);
+    const std::uint64_t to = (from + range(1, members.size() - 1)) % members.size();
+    peer::Transfer what;
+    what.tag = Tag{step_ * 8 + i};
+    what.type = static_cast<DataType>(range(0, kDataTypeCount - 1));
+    what.count = range(0, 2) == 0 ? range(0, plan_.program.max_count) : range(16, 600);
+    const bool any = range(0, 3) == 0;
+    const std::uint64_t beats = range(0, 1) == 0 ? 0 : range(4, 20);
+    what.timeout = plan_.heartbeat * static_cast<std::int64_t>(beats);
+    const std::uint64_t repeats = range(0, 9) == 0 ? 80 : range(1, 3);  // more than go early
+    for (std::uint64_t n = 0; n < repeats; ++n) {
+      what.peer = members[to];
+      if (members[from] == peer_) own.emplace_back(CallKind::kSend, what);
+      what.peer = any ? PeerId{} : members[from];
+      if (members[to] == peer_) own.emplace_back(CallKind::kReceive, what);
+    }
+  }
+  if (own.empty()) return;
+  const std::uint64_t first = dice_.range(0, own.size() - 1, Purpose::kTransfer, process_, step_, 1);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const auto& [kind, what] = own[(first + i) % own.size()];
+    transfer(kind, what);
+  }
+}
+
+void App::transfer(CallKind kind, peer::Transfer what) {
+  Memory& memory = host_.memory_of(process_);
+  Call& call = host_.app_call(process_, kind);
+  launches_ += 1;
+  call.told_to_wait = true;  // for the other side; see Transfers::overdue()
+  call.group = group_;
+  call.data.content = dice_.bits(Purpose::kContent, process_, launches_);
+  const std::uint64_t bytes = what.count * size_of(what.type);
+  what.memory = {kSinkBuffer, 0, 0};
+  if (bytes > 0) {
+    call.buffers.push_back(memory.make(bytes));
+    what.memory = {call.buffers.back(), 0, bytes};
+    memory.fill(what.memory, content_of(call.data.content, 0), what.type);
+    call.prints.inputs.push_back(memory.fingerprint(what.memory));
+    memory.lend(call.buffers.back());
+  }
+  call.transfer = what;
+  const CallId id = call.id;
+  if (kind == CallKind::kSend && what.timeout.ns == 0) endless_.push_back(id);
+  host_.app_transfers(call);
+  if (kind == CallKind::kSend) {
+    host_.app_command(process_, peer::Send{id, what});
+  } else {
+    host_.app_command(process_, peer::Receive{id, what});
+  }
+}
+
+// A leave waits for every send, and the other side may never receive it: it may be at another step.
+void App::stop_sends() {
+  for (const CallId id : std::exchange(endless_, {})) {
+    Call& call = host_.app_made(process_, id);
+    if (call.outcome) continue;
+    call.stopped = true;
+    host_.app_command(process_, peer::Stop{id, "nobody may receive it"});
+  }
+}
+
 // ---- coming and going ----
 
 void App::admit() {
@@ -508,6 +585,7 @@ void App::leave() {
 void App::do_leave() {
   if (leaving_ || phase_ == Phase::kOver || phase_ == Phase::kConnecting) return;
   if (plan_.auto_admit && dice_.permille(500, Purpose::kLaunch, process_, launches_, 81)) launch_op(0);
+  stop_sends();
   leaving_ = true;
   phase_ = Phase::kLeaving;
   Call& call = host_.app_call(process_, CallKind::kLeave);
@@ -558,7 +636,9 @@ void App::on_complete(const Call& call) {
       return;
     case CallKind::kLeave:
     case CallKind::kPublish:
-    case CallKind::kPrefetch: return;
+    case CallKind::kPrefetch:
+    case CallKind::kSend:
+    case CallKind::kReceive: return;
   }
 }
 

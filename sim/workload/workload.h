@@ -42,6 +42,7 @@ class AppHost {
   virtual Memory& memory_of(std::uint32_t process) = 0;
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
+  virtual void app_transfers(const Call& call) = 0;
   virtual Call& app_made(std::uint32_t process, CallId call) = 0;
   [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
   virtual Checkpoint& app_checkpoint(std::uint32_t host) = 0;
@@ -103,7 +104,8 @@ class App final : public Program {
     kAgain,
     kPublish,
     kPrefetch,
-    kAbandon
+    kAbandon,
+    kTransfer
   };
 
   using Lend = std::function<BufferRef(std::uint64_t bytes)>;
@@ -133,6 +135,9 @@ class App final : public Program {
   [[nodiscard]] bool admits_early() const;
   void begin_step();
   void launch_op(std::uint64_t index);
+  void transfer();
+  void transfer(CallKind kind, peer::Transfer what);
+  void stop_sends();
   void admit();
   void do_leave();
   void synced(const Call& call);
@@ -162,6 +167,7 @@ class App final : public Program {
   TagUses uses_;
   std::uint64_t state_ = 1;
   bool finished_ = false;
+  std::vector<CallId> endless_;  // sends without a time-out
 
   // How programs come to the same step after an admission: an all-gather, then a broadcast or a sync of the state.
   struct Syncing {

@@ -8,6 +8,7 @@
 #include "sim/checkers/s11_at_quiet.h"
 #include "sim/checkers/s1_one_outcome.h"
 #include "sim/checkers/s2_flips.h"
+#include "sim/checkers/s2_transfers.h"
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/plan/plan.h"
@@ -33,6 +34,7 @@ struct Checkers {
   Recovery recovery;
   Refusals refusals;
   Flips flips;
+  Transfers transfers;
 };
 
 }  // namespace lockstep::sim

@@ -187,6 +187,10 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
     count_round(*call);
     judge_.judge_collective(process, *call, ending_.healed());
   }
+  if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {
+    chronicle_.check(outcome.status == Status::kOk ? "S2" : "L2",
+                     checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); }));
+  }
   if (call->of_guest) return end_call_of_guest(process, *call);
   keep_results(process, *call);
   chronicle_.check("S10", check_arguments_kept(*call, process.known.members));

@@ -21,7 +21,7 @@ Ending::Ending(const Plan& plan, const WorldOptions& options, Dice dice, const I
       chronicle_(chronicle),
       bound_(liveness_bound(plan)) {}
 
-void Ending::heal() {
+void Ending::heal(const Overdue& overdue) {
   LOCKSTEP_ASSERT(!healed_);
   healed_ = true;
   chronicle_.report.healed_at_event = chronicle_.report.events;
@@ -36,7 +36,7 @@ void Ending::heal() {
     queue_.push(now_ + nanoseconds(static_cast<std::int64_t>(dice_.skewed(1'000'000, Purpose::kThink, host, 1))),
                 What::kWake, kNoProcess, host);
   }
-  watch();
+  watch(overdue);
 }
 
 // Whether a gang of this name is in the run, so that another gang of this name waits.
@@ -50,7 +50,7 @@ bool Ending::namesakes_are_in(GangId gang) const {
   return members >= plan_.gangs.size;
 }
 
-void Ending::watch() {
+void Ending::watch(const Overdue& overdue) {
   for (const SimProcess& process : cast_.processes) {
     if (!process.alive || process.coordinator || process.over) continue;
     for (const std::uint32_t open : process.caller.open_calls) {
@@ -58,6 +58,7 @@ void Ending::watch() {
       const bool alone = call.kind == CallKind::kConnect && (settled_ || namesakes_are_in(process.peer.options().gang));
       chronicle_.judging(&call);
       if (!alone) chronicle_.check(promise_of(call.kind), check_ends(call, healed_at_, now_, bound_));
+      if (!chronicle_.over()) chronicle_.check("L1", overdue(call, healed_at_, bound_));
       if (chronicle_.over()) return;
     }
   }

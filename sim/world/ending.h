@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/base/time.h"
+#include "sim/checkers/complaint.h"
 #include "sim/engine/dice.h"
 #include "sim/engine/event.h"
 #include "sim/plan/plan.h"
@@ -21,9 +23,10 @@ class Ending {
          Chronicle& chronicle);
 
   // The last fault is over. Hosts without a process start one.
-  void heal();
+  using Overdue = std::function<Complaint(const Call&, Instant healed, Duration bound)>;
+  void heal(const Overdue& overdue);
   // Judges the calls that are open, and ends the run when all are gone; queues itself (kGiveUp) otherwise.
-  void watch();
+  void watch(const Overdue& overdue);
 
   [[nodiscard]] bool healed() const { return healed_; }
   // The longest time that a call may take after the network healed.

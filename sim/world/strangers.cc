@@ -74,7 +74,7 @@ std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index) 
   const PeerId known = settings_.known.empty() ? PeerId{1, 1} : settings_.known[bits(0) % settings_.known.size()];
   switch (slot.manner) {
     case Manner::kSilent: return {};
-    case Manner::kDrips: return greeting(wire::Link{{}, known, {}, 1, LinkKey{bits(1), bits(2)}, false});
+    case Manner::kDrips: return greeting(wire::Link{{}, known, {}, 1, LinkKey{bits(1), bits(2)}, wire::LinkUse::kRing});
     case Manner::kNoise: {
       std::vector<std::byte> noise(kNoiseBytes);
       for (std::size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<std::byte>(bits(1) >> (i % 8 * 8));
@@ -89,10 +89,11 @@ std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index) 
         join.advertised.port = 1;
         return greeting(join);
       }
-      return greeting(wire::Link{other, known, {}, 2, LinkKey{bits(1), bits(2)}, false});
+      return greeting(wire::Link{other, known, {}, 2, LinkKey{bits(1), bits(2)}, wire::LinkUse::kRing});
     }
     case Manner::kJoins: {
-      if (!settings_.coordinator) return greeting(wire::Link{{}, known, {}, 1, LinkKey{bits(1), bits(2)}, true});
+      if (!settings_.coordinator)
+        return greeting(wire::Link{{}, known, {}, 1, LinkKey{bits(1), bits(2)}, wire::LinkUse::kDirect});
       wire::Join join;
       join.peer = PeerId{bits(4), bits(5)};
       join.gang =

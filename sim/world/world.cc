@@ -27,6 +27,8 @@ CallKind kind_of(const peer::Input& input) {
   if (std::holds_alternative<peer::Leave>(input)) return CallKind::kLeave;
   if (std::holds_alternative<peer::Publish>(input)) return CallKind::kPublish;
   if (std::holds_alternative<peer::Prefetch>(input)) return CallKind::kPrefetch;
+  if (std::holds_alternative<peer::Send>(input)) return CallKind::kSend;
+  if (std::holds_alternative<peer::Receive>(input)) return CallKind::kReceive;
   LOCKSTEP_ASSERT(std::holds_alternative<peer::Launch>(input));
   return CallKind::kCollective;
 }
@@ -197,7 +199,7 @@ void World::dispatch(const Event& event) {
     case What::kEntry: event.b == 0 ? nemesis_.begin(event.a) : nemesis_.end(event.a); return;
     case What::kHeal: heal(); return;
     case What::kGiveUp:
-      if (event.process == kNoProcess) return ending_.watch();
+      if (event.process == kNoProcess) return ending_.watch(overdue());
       if (event.a == 1) return lives_.after_run(cast_.processes[event.process]);
       return lives_.rest(cast_.processes[event.process]);
   }
@@ -238,7 +240,7 @@ void World::heal() {
   if (chronicle_.traces()) chronicle_.tell("faults stop, the network heals");
   if (options_.witness != nullptr) options_.witness->heals();
   nemesis_.end_all();
-  ending_.heal();
+  ending_.heal(overdue());
 }
 
 // ---- machines ----
@@ -470,6 +472,18 @@ Call& World::app_call(std::uint32_t index, CallKind kind) {
     chronicle_.say(process, name_of(kind));
   }
   return call;
+}
+
+bool World::is_gone(PeerId peer) const {
+  const std::uint32_t index = cast_.by_id.at(peer);
+  return checkers_.causes.excuses().life(index).gone() || cast_.processes[index].caller.program->leaving();
+}
+
+Ending::Overdue World::overdue() const {
+  return [this](const Call& call, Instant healed, Duration bound) -> Complaint {
+    if (call.kind != CallKind::kSend && call.kind != CallKind::kReceive) return {};
+    return checkers_.transfers.overdue(call, healed, now_, bound, [this](PeerId peer) { return is_gone(peer); });
+  };
 }
 
 void World::app_launched(Call& call) {

@@ -131,6 +131,9 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void app_command(std::uint32_t index, peer::Input input) override;
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
+  void app_transfers(const Call& call) override { checkers_.transfers.called(call); }
+  [[nodiscard]] bool is_gone(PeerId peer) const;
+  [[nodiscard]] Ending::Overdue overdue() const;
   Call& app_made(std::uint32_t index, CallId call) override {
     return cast_.processes[index].caller.calls[call.value - 1];
   }

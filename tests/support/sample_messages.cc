@@ -178,6 +178,22 @@ std::vector<Message> sample_messages() {
                 .sources = {{kAnn, v4()}, {kBob, v6()}},
                 .link_key = kLinkKey,
                 .text = "another layout"},
+      SendOffer{.number = 48,
+                .heard = 49,
+                .id = 50,
+                .tag = Tag{51},
+                .type = DataType::kF32,
+                .count = 52,
+                .segment_bytes = 53,
+                .eager = true},
+      SendReport{.number = 54,
+                 .heard = 55,
+                 .id = 56,
+                 .state = SendState::kRefused,
+                 .status = Status::kMismatch,
+                 .text = "another type"},
+      SendReady{.id = 57, .have = {58, 59}},
+      SendsHeard{.heard = 60, .answer = true},
   };
 }
 

@@ -398,12 +398,15 @@ typedef struct lockstep_result {
   const char* state_difference;
 
   double weight; /* committed weighted averages: the sum of all weights */
+
+  lockstep_peer_id partner; /* send: the receiver; recv: the sender; all zero while a recv from any member waits */
+  uint64_t count;           /* send, recv that ended with LOCKSTEP_OK: elements */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0, NULL, 0.0                                                                                     \
+        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0                              \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------
@@ -935,6 +938,75 @@ LOCKSTEP_API lockstep_status lockstep_prefetch_state_async(lockstep_comm* comm, 
  * watch. strategy, staged, stable, tag, timeout_ms and minimum_world are ignored. Costs one read of every byte per
  * collective; without a watch nothing. Errors: INVALID_ARGUMENT. */
 LOCKSTEP_API lockstep_status lockstep_watch_state(lockstep_comm* comm, const lockstep_sync_state_args* args);
+
+/* ---- point to point ------------------------------------------------------------------------------------------------
+ *
+ * One member sends a tensor to one other member. Neither the coordinator nor the other members take part: the loss of a
+ * third member, an admission or a change of the view does not touch a transfer. Any number of transfers may be in
+ * flight, in both directions; none waits for another one, except the sends of one member with one tag to one receiver,
+ * which are taken in the order of their calls.
+ *
+ * Matching. A recv takes the first send of its tag from that member, or, from any member, the first that was announced.
+ * A send and its recv must have the same type and count; otherwise both end with MISMATCH, and the text names both
+ * sides. A send of at most 16 KiB may have ended before its recv is called; then only the recv ends with MISMATCH.
+ *
+ * A send ends with LOCKSTEP_OK when the receiver has all bytes: in the memory of the recv, or in memory of the library
+ * that it keeps for sends of at most 16 KiB (64 from each member; larger sends, and further ones, wait for their recv).
+ * After any other status the receiver may have the bytes all the same. A recv ends with LOCKSTEP_OK when the bytes are
+ * in its memory and their checksum is right; after any other status the memory is unspecified.
+ *
+ * Limits. 16384 sends from one member to one other may wait for their recv; further sends wait, in order, until some
+ * have been taken. A tensor has at most 128 GiB.
+ *
+ * The end. A call that is aborted, or times out, before the other side has matched it is as if it had not been called;
+ * after that, the other side ends with the same status and a text that names the cause. When the partner is lost or
+ * leaves, a transfer that is not complete ends with PEER_LOST, and the text names the partner; what a member sent before
+ * it left stays, and may be received later. lockstep_leave() delivers every send first (a time-out of the leave ends
+ * what is left), and ends a recv that nobody has sent anything for with NOT_CONNECTED.
+ *
+ * Fields: to, from: a member of the run, of any group. tag: for matching; independent of the tags of collectives.
+ * timeout_ms: time-out of the call; 0 or LOCKSTEP_FOREVER: none.
+ *
+ * Errors: INVALID_ARGUMENT (also for a partner that is no member, or this peer itself), MISMATCH, PEER_LOST, ABORTED,
+ * TIMED_OUT, OUTCOME_UNKNOWN, EVICTED, NOT_CONNECTED, INTERNAL (the bytes are wrong again and again), OUT_OF_MEMORY.
+ */
+
+typedef struct lockstep_send_args {
+  size_t struct_size;
+  const void* data;    /* `count` contiguous elements; read only */
+  uint64_t count;      /* elements; 0 is allowed */
+  lockstep_peer_id to; /* a peer id and not a rank, since ranks change with the view */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+} lockstep_send_args;
+
+#define LOCKSTEP_SEND_ARGS_INIT \
+  { sizeof(lockstep_send_args), NULL, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, LOCKSTEP_U8, 0, 0 }
+
+typedef struct lockstep_recv_args {
+  size_t struct_size;
+  void* data;            /* room for `count` contiguous elements */
+  uint64_t count;        /* elements, as many as the send has */
+  lockstep_peer_id from; /* all zero: any member; lockstep_result.partner says which */
+  lockstep_data_type type;
+  uint64_t tag;
+  int64_t timeout_ms;
+} lockstep_recv_args;
+
+#define LOCKSTEP_RECV_ARGS_INIT \
+  { sizeof(lockstep_recv_args), NULL, 0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, LOCKSTEP_U8, 0, 0 }
+
+/* Sends the bytes of the tensor once, and about 0.1 % more. */
+LOCKSTEP_API lockstep_status lockstep_send(lockstep_comm* comm, const lockstep_send_args* args,
+                                           lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_send_async(lockstep_comm* comm, const lockstep_send_args* args,
+                                                 lockstep_work** work);
+
+LOCKSTEP_API lockstep_status lockstep_recv(lockstep_comm* comm, const lockstep_recv_args* args,
+                                           lockstep_result* result);
+LOCKSTEP_API lockstep_status lockstep_recv_async(lockstep_comm* comm, const lockstep_recv_args* args,
+                                                 lockstep_work** work);
 
 /* ---- work ----------------------------------------------------------------------------------------------------------
  *
