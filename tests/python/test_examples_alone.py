@@ -18,21 +18,22 @@ pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="the examples are 
 
 OTHERS = {"torch", "torchft"}  # packages that may be missing
 
-# Runs each program of the arguments with --help, in its folder; those without options are only imported.
+# Runs each program of the arguments in its folder: with --help, or, without options, as the only peer of a coordinator.
 RUN = """
 import contextlib, io, json, os, runpy, sys
+import lockstep
 ends = {}
 for path in sys.argv[1:]:
     folder = os.path.dirname(path)
     modules, place = set(sys.modules), list(sys.path)
     os.chdir(folder)
     sys.path[0] = folder
-    sys.argv = [path, "--help"]
-    has_options = "argparse" in open(path).read()
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            runpy.run_path(path, run_name="__main__" if has_options else "example")
-        ends[path] = "imported"
+        with contextlib.redirect_stdout(io.StringIO()), lockstep.Coordinator("127.0.0.1:0") as coordinator:
+            has_options = "argparse" in open(path).read()
+            sys.argv = [path, "--help"] if has_options else [path, coordinator.address, "1", "2"]
+            runpy.run_path(path, run_name="__main__")
+        ends[path] = "exit 0"
     except SystemExit as end:
         ends[path] = f"exit {end.code}"
     except ModuleNotFoundError as error:
@@ -59,15 +60,5 @@ def test_each_example_alone(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout.splitlines()[-1])
     assert list(ends) == programs
-    failed = {path: end for path, end in ends.items() if end not in ("imported", "exit 0")}
+    failed = {path: end for path, end in ends.items() if end != "exit 0"}
     assert {path for path, end in failed.items() if end.removeprefix("no ") not in OTHERS} == set(), failed
-
-
-def test_diloco_alone_trains(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from torch_processes import TorchProcess
-
-    shutil.copy(EXAMPLES / "diloco.py", tmp_path)
-    with TorchProcess(tmp_path / "diloco.py", "--peers", 2, "--steps", 20) as program:
-        assert program.end() == 0, program.output()
-        assert [line.split()[0] for _, line in program.lines][1:] == ["step", "20"], program.output()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +27,9 @@ def test_the_program_is_short() -> None:
     assert len(EXAMPLE.read_text().splitlines()) <= MOST_LINES
 
 
-def test_one_command_runs_all_peers() -> None:
-    with TorchProcess(EXAMPLE, "--peers", 2, "--steps", 40) as program:
+def test_one_command_runs_all_peers(tmp_path: Path) -> None:
+    """Of the file alone, in an empty folder."""
+    with TorchProcess(shutil.copy(EXAMPLE, tmp_path), "--peers", 2, "--steps", 40) as program:
         assert program.end() == 0, program.output()
         started, header, *rows = [line for _, line in program.lines]
     assert re.fullmatch(r"coordinator 127\.0\.0\.1:\d+; processes \[\d+, \d+\]", started)

@@ -33,6 +33,7 @@ def peer(address: str, size: int, calls: int, has_out: bool) -> None:
         array = np.ones(size, np.uint8)
         out = np.ones(size, np.uint8) if has_out else None
         figures = []
+        is_first = run.rank == 0  # before the other one leaves
         for _ in range(calls):
             run.barrier()
             before, begin = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
@@ -41,7 +42,7 @@ def peer(address: str, size: int, calls: int, has_out: bool) -> None:
             kernel = after.ru_stime - before.ru_stime
             cpu = after.ru_utime - before.ru_utime + kernel
             figures.append((seconds, cpu, kernel, after.ru_minflt - before.ru_minflt))
-        if run.rank == 0:
+        if is_first:
             first, cpu, kernel, faults = figures[0]
             later, later_cpu = min(figure[0] for figure in figures[1:]), min(figure[1] for figure in figures[1:])
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10

@@ -27,6 +27,7 @@ def peer(address: str, kind: str, arrays: int, elements: int, calls: int) -> Non
         flat, many = torch.from_numpy(flat), [torch.from_numpy(array) for array in many]
     best = {"flat": (9e9, 9e9), "list": (9e9, 9e9)}
     with lockstep.connect(address, founders=2, listen_host="127.0.0.1") as run:
+        is_first = run.rank == 0  # before the other one leaves
         for _ in range(calls + 1):
             for name, given in (("flat", flat), ("list", many)):
                 run.barrier()
@@ -34,7 +35,7 @@ def peer(address: str, kind: str, arrays: int, elements: int, calls: int) -> Non
                 run.all_reduce(given, op="avg")
                 figures = (time.perf_counter() - begin, time.process_time() - cpu)
                 best[name] = (min(best[name][0], figures[0]), min(best[name][1], figures[1]))
-        if run.rank == 0:
+        if is_first:
             seconds, cpu = (1e6 * (best["list"][i] - best["flat"][i]) / arrays for i in range(2))
             print(
                 f"{kind}: {arrays} arrays of {elements} float32: flat {best['flat'][0] * 1e3:.2f} ms, list "
