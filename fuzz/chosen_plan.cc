@@ -88,6 +88,7 @@ void choose_program(Choices& choices, Plan& plan) {
   }
   plan.links.stripes = rarely(choices, 16) ? kMaxStripes : number(choices, 1, 4);
   plan.links.turns = one_of<std::uint32_t>(choices, {0, 1, 2});
+  plan.links.window = one_of<std::uint32_t>(choices, {kRoundWindow, 1, 2, 3});
   plan.links.eager_segments = one_of<std::uint32_t>(choices, {kMaxEagerSegments, 0, 1, 2});
   plan.links.segment_bytes = one_of<std::uint32_t>(choices, {0, 0, 16, 17, 64, 1024, 16'384});
 }

@@ -68,8 +68,14 @@ class FarEnd {
   }
   template <typename T>
   [[nodiscard]] std::size_t count() const {
-    return static_cast<std::size_t>(std::count_if(
-        heard_.begin(), heard_.end(), [](const wire::Message& message) { return std::holds_alternative<T>(message); }));
+    return count_if<T>([](const T&) { return true; });
+  }
+  template <typename T, typename Is>
+  [[nodiscard]] std::size_t count_if(Is is) const {
+    return static_cast<std::size_t>(std::count_if(heard_.begin(), heard_.end(), [&](const wire::Message& message) {
+      const T* const found = std::get_if<T>(&message);
+      return found != nullptr && is(*found);
+    }));
   }
   void forget_heard() { heard_.clear(); }
 

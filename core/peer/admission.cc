@@ -156,8 +156,8 @@ bool Admission::goes_on(const Cohort& cohort) const {
 // ---- leave ----
 
 // Rule 22: a leave is said between proposals, with the rounds that are open.
-Admission::Farewell Admission::farewell(bool proposed) {
-  if (!leave_ || leave_->said || proposed || admit_) return Farewell::kNone;
+Admission::Farewell Admission::farewell(bool proposed, bool waits) {
+  if (!leave_ || leave_->said || proposed || admit_ || waits) return Farewell::kNone;
   if (!connect_) return Farewell::kSay;
   const bool unseen = !context_.session.has_asked();
   if (!unseen && !context_.session.welcomed()) return Farewell::kNone;

@@ -70,6 +70,15 @@ class Admission {
   void end_admit(Status status, const std::string& text);
   // The coordinator's answer to a cancelled call.
   void end_cancelled(Status status, const std::string& text);
+  // Whether a call with this launch number can enter the present cohort no more (rule 21). With auto_admit, calls that
+  // have not begun go on in the next cohort.
+  [[nodiscard]] bool closes(std::uint64_t launch) const {
+    return admit_ && (admit_->said || !admit_->call || context_.options.auto_admit || launch > admit_->launches);
+  }
+  // Whether calls up to this launch number must begin before the admit is said. 0: none.
+  [[nodiscard]] std::uint64_t admits_after() const {
+    return admit_ && admit_->call && !admit_->said && !context_.options.auto_admit ? admit_->launches : 0;
+  }
   // Whether the launch with this number was made after the call, and waits for the cohort after the next one.
   [[nodiscard]] bool waits(std::uint64_t launch) const { return admit_ && launch > admit_->launches; }
   // With auto_admit, a member that has called admit takes the others with it, unless it waits for more members than
@@ -89,7 +98,8 @@ class Admission {
     kSay,     // every call that was made before has a round: say_leave()
     kUnseen,  // no coordinator knows of this peer: the run is over
   };
-  [[nodiscard]] Farewell farewell(bool proposed);
+  // `waits`: calls that were made before have not begun.
+  [[nodiscard]] Farewell farewell(bool proposed, bool waits);
   void say_leave(std::vector<wire::OpenRound> open);
   void end_leave();
 

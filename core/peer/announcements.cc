@@ -1,5 +1,7 @@
 #include "core/peer/announcements.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -54,6 +56,20 @@ std::size_t Announcements::size() const {
   std::size_t size = eager_.size();
   for (const auto& [peer, readies] : readies_) size += readies.size();
   return size;
+}
+
+bool Announcements::has(const RoundKey& key) const {
+  const auto knows = [&](const auto& entry) { return entry.second.contains(key); };
+  return std::any_of(readies_.begin(), readies_.end(), knows) || eager_.has(key);
+}
+
+std::vector<std::pair<RoundKey, Generation>> Announcements::announced() const {
+  std::set<std::pair<RoundKey, Generation>> announced;
+  for (const auto& [peer, readies] : readies_) {
+    for (const auto& [key, early] : readies) announced.emplace(key, early.ready.attempt);
+  }
+  eager_.for_each([&](const RoundKey& key, Generation attempt) { announced.emplace(key, attempt); });
+  return {announced.begin(), announced.end()};
 }
 
 void Announcements::drop_empty() {

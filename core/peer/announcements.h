@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/peer/eager_receive_buffer.h"
@@ -52,6 +54,10 @@ class Announcements {
   void clear();
 
   [[nodiscard]] std::size_t size() const;
+  // Whether a neighbour has announced this round.
+  [[nodiscard]] bool has(const RoundKey& key) const;
+  // The rounds that neighbours have announced, and the attempts, in the order of keys.
+  [[nodiscard]] std::vector<std::pair<RoundKey, Generation>> announced() const;
   // Entries of attempts for which `is(key, attempt)` holds, and of neighbours that have announced no others.
   template <typename Is>
   [[nodiscard]] std::size_t count_if(Is is) const {

@@ -76,8 +76,8 @@ void archive_stage(Archive& a, Round::Stage& stage) {
 template <typename Archive>
 void Rounds::archive_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.deadline, round.limit, round.key, round.generation,
-        round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.retries, round.bytes_sent,
-        round.bytes_received);
+        round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing, round.retries,
+        round.bytes_sent, round.bytes_received);
   archive_stage(a, round.stage);
   bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;
@@ -164,7 +164,11 @@ void Context::archive(Archive& a) {
 template <typename Archive>
 void Rounds::archive(Archive& a) {
   LOCKSTEP_ASSERT(!relinks_);  // between two steps
-  a.all(rounds_, reported_, announcements_, direct_);
+  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_);
+  if constexpr (Archive::kLoads) {
+    const auto sound = [](const LaunchQueue::Entry& entry) { return entry.stop || !validate(entry.request); };
+    if (!queue_.all_of(sound)) a.fail();
+  }
   rounds_.archive_rounds(a, [&](Round& round) { archive_of(a, round); });
 }
 

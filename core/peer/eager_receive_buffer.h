@@ -58,6 +58,16 @@ class EagerReceiveBuffer {
     }
   }
 
+  // Whether some neighbour offers this round, in any attempt.
+  [[nodiscard]] bool has(const RoundKey& key) const {
+    const auto at = entries_.lower_bound({key, Generation{}, PeerId{}});
+    return at != entries_.end() && std::get<RoundKey>(at->first) == key;
+  }
+  // The rounds that are offered: `visit(key, attempt)`.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (const auto& [name, entry] : entries_) visit(std::get<RoundKey>(name), std::get<Generation>(name));
+  }
   // Entries, and slots that are being filled.
   [[nodiscard]] std::size_t size() const { return entries_.size() + fillings_.size(); }
 

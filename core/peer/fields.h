@@ -28,6 +28,8 @@ void fields(auto& a, Is<Options> auto& m) {
   a("stripes", m.stripes);
   a("segment_bytes", m.segment_bytes);
   a("eager_segments", m.eager_segments);
+  a("window", m.window);
+  a("queued_calls", m.queued_calls);
   a("turns", m.turns);
   a("strangers", m.strangers);
   a("state_bytes_per_second", m.state_bytes_per_second);

@@ -113,8 +113,12 @@ std::unique_ptr<state::Sync> LocalStates::new_watch(const Request& request) cons
 }
 
 // Rule 40.
-std::unique_ptr<state::Sync> LocalStates::watch(const Request& request, std::uint64_t launch) {
+std::unique_ptr<state::Sync> LocalStates::watch(const Request& request, std::uint64_t launch, bool in_order) {
   auto sync = new_watch(request);
+  if (!in_order) {  // what has not changed since the call before is unknown
+    forget_watched();
+    return sync;
+  }
   const std::uint64_t layout = state::digest_of(request.watch->state->manifest).low;
   if (watched_.layout == layout && !watched_.pieces.empty()) sync->know(watched_.pieces);
   watched_ = Known{layout, sync->digests()};
@@ -125,6 +129,11 @@ std::unique_ptr<state::Sync> LocalStates::watch(const Request& request, std::uin
 void LocalStates::watched(std::uint64_t launch, const state::Sync& sync) {
   LOCKSTEP_ASSERT(sync.digested());
   if (watched_by_ == launch) watched_.pieces = sync.digests();
+}
+
+void LocalStates::forget_watched() {
+  watched_ = {};
+  watched_by_ = 0;
 }
 
 bool LocalStates::send_next(state::Sync& sync, const RoundKey& key, AttemptId attempt, PeerId to, Instant now,

@@ -54,10 +54,12 @@ class LocalStates {
   // ---- watched states (rule 40) ----
 
   // Of the call with this launch number. Digests that are still valid count; those of a state that has changed do not,
-  // even if the call never begins.
-  [[nodiscard]] std::unique_ptr<state::Sync> watch(const Request& request, std::uint64_t launch);
+  // even if the call never begins. `in_order`: all launches before it have begun; otherwise no digest counts.
+  [[nodiscard]] std::unique_ptr<state::Sync> watch(const Request& request, std::uint64_t launch, bool in_order);
   [[nodiscard]] std::unique_ptr<state::Sync> new_watch(const Request& request) const;
   void watched(std::uint64_t launch, const state::Sync& sync);
+  // A call that watches a state never begins, or begins out of order.
+  void forget_watched();
 
   // ---- pieces ----
 

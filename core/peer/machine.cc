@@ -50,7 +50,7 @@ void Peer::Machine::take(Input& input) {
           [&](Publish& in) { on_publish(std::move(in)); },
           [&](Prefetch& in) { on_prefetch(std::move(in)); },
           [&](const Admit& in) {
-            if (admission_.admit(in, rounds_.launches())) rounds_.say_admit();
+            if (admission_.admit(in, rounds_.launches())) rounds_.begin_admit();
           },
           [&](const Leave& in) { on_leave(in); },
           [&](const Stop& in) { on_stop(in); },
@@ -106,6 +106,8 @@ Peer::Footprint Peer::Machine::footprint() const {
   footprint.streams = context_.mesh.streams() + context_.session.streams();
   footprint.strangers = context_.mesh.strangers();
   footprint.rounds = rounds_.size();
+  footprint.waiting = rounds_.waiting();
+  footprint.waiting_bytes = rounds_.waiting_bytes();
   footprint.calls = rounds_.calls() + admission_.calls() + transfers_.size() + point_to_point_.calls();
   footprint.queued_bytes = context_.mesh.queued_bytes() + context_.session.queued_bytes();
   footprint.remembered = views_.remembered() + rounds_.remembered() + point_to_point_.remembered();
@@ -383,7 +385,7 @@ void Peer::Machine::drive_transfers() {
 // Rule 48: what was sent is delivered first.
 void Peer::Machine::try_leave() {
   if (admission_.leaves() && !admission_.has_said_leave() && !point_to_point_.may_leave()) return;
-  switch (admission_.farewell(views_.proposal().has_value())) {
+  switch (admission_.farewell(views_.proposal().has_value(), rounds_.waiting() > 0)) {
     case Admission::Farewell::kNone: return;
     case Admission::Farewell::kSay: return admission_.say_leave(rounds_.open_rounds());
     case Admission::Farewell::kUnseen: return end_left();

@@ -58,6 +58,10 @@ std::string validate_options(const Options& options) {
   }
   if (options.eager_segments > kMaxEagerSegments)
     return out_of_range("eager_segments", options.eager_segments, 0, kMaxEagerSegments);
+  if (options.window < 1 || options.window > kRoundWindow)
+    return out_of_range("window", options.window, 1, kRoundWindow);
+  if (options.queued_calls > kMaxQueuedCalls)
+    return out_of_range("queued_calls", options.queued_calls, 0, kMaxQueuedCalls);
   if (std::string flaw = validate_ports(options); !flaw.empty()) return flaw;
   return validate_times(options);
 }

@@ -26,6 +26,8 @@ struct Options {
   std::uint16_t stripes = 2;        // parallel streams to each neighbour
   std::uint32_t segment_bytes = 0;  // 0: chosen from the size of the tensors; must be equal on all peers
   std::uint32_t eager_segments = kMaxEagerSegments;  // most small segments that a neighbour gets before it asks
+  std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order (rule 43)
+  std::uint32_t queued_calls = kMaxQueuedCalls;      // calls that wait for a place in the window
   std::uint32_t turns = 0;                   // of the direct form, see ring::Segmenting; must be equal on all peers
   std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit

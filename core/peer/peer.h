@@ -33,8 +33,10 @@ class Peer {
   // What is left over (promise S11): all zero at rest without a run.
   struct Footprint {
     std::size_t streams = 0;
-    std::size_t strangers = 0;  // of them: have not said the key of the run
-    std::size_t rounds = 0;
+    std::size_t strangers = 0;      // of them: have not said the key of the run
+    std::size_t rounds = 0;         // that have begun
+    std::size_t waiting = 0;        // calls in the queue (rule 43), and stopped calls that keep a place in it
+    std::size_t waiting_bytes = 0;  // of the queue
     std::size_t calls = 0;
     std::size_t queued_bytes = 0;
     std::size_t remembered =

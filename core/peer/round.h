@@ -154,6 +154,9 @@ struct Round {
   // has a key.
   bool completed_early = false;
 
+  // It has begun in the order of tags (rule 43).
+  bool passing = false;
+
   std::uint32_t retries = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;

@@ -9,16 +9,10 @@
 namespace lockstep::peer {
 
 Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string text) const {
-  Outcome outcome;
-  outcome.status = status;
-  outcome.text = std::move(text);
+  Outcome outcome = outcome_of(round.request, status, std::move(text));
   outcome.round = round.key.value_or(RoundKey{});
   outcome.attempt = round.generation;
   outcome.retries = round.retries;
-  if (round.request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
-    outcome.state_defined = states_.is_defined(round.request);
-    outcome.revision = round.request.state->revision;
-  }
   if (status != Status::kOk) return outcome;
   const Attempt& attempt = *round.attempt;
   outcome.world = attempt.world();
@@ -36,6 +30,17 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   }
   if (request.weight && request.op == ReduceOp::kAvg)
     outcome.weight = ring::total_weight(attempt.known_rank_parameters());
+  return outcome;
+}
+
+Outcome RoundEnds::outcome_of(const Request& request, Status status, std::string text) const {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = std::move(text);
+  if (request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
+    outcome.state_defined = states_.is_defined(request);
+    outcome.revision = request.state->revision;
+  }
   return outcome;
 }
 

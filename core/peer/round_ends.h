@@ -25,6 +25,8 @@ class RoundEnds {
 
   // What the caller of a round learns, if the round ends so now.
   [[nodiscard]] Outcome outcome_of(const Round& round, Status status, std::string text) const;
+  // The same of a call that has not begun.
+  [[nodiscard]] Outcome outcome_of(const Request& request, Status status, std::string text) const;
   // Ends the attempt: with an outcome, or without one to try again. `restores`: the input comes back (promise S3).
   // drive() sees to the rest.
   static void begin(Round& round, std::optional<Outcome> outcome, bool restores);

@@ -138,8 +138,8 @@ void RoundSyncs::note_lie(PeerId peer, std::string what) {
 
 // ---- watched states ----
 
-void RoundSyncs::watch(Round& round) {
-  if (round.request.watch) round.watch = states_.watch(round.request, round.order);
+void RoundSyncs::watch(Round& round, bool in_order) {
+  if (round.request.watch) round.watch = states_.watch(round.request, round.order, in_order);
 }
 
 void RoundSyncs::begin_watch(Round& round) {

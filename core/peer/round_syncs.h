@@ -52,7 +52,8 @@ class RoundSyncs {
   // ---- watched states ----
 
   // At the launch.
-  void watch(Round& round);
+  // `in_order`: no launch before it begins later.
+  void watch(Round& round, bool in_order);
   // With the first attempt: digests the state, unless there is nobody to compare it with.
   void begin_watch(Round& round);
   // True: the state is digested now.

@@ -6,9 +6,9 @@
 
 namespace lockstep::peer {
 
-Round& RoundTable::launch() {
-  Round& round = rounds_[++launches_];
-  round.order = launches_;
+Round& RoundTable::begin(std::uint64_t order) {
+  Round& round = rounds_[order];
+  round.order = order;
   return round;
 }
 

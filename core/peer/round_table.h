@@ -17,9 +17,11 @@ class RoundTable {
  public:
   using Entries = std::map<std::uint64_t, Round>;  // by the order of the launch
 
-  // A new round, the last in the order.
-  [[nodiscard]] Round& launch();
+  // The order of a new launch.
+  [[nodiscard]] std::uint64_t launch() { return ++launches_; }
   [[nodiscard]] std::uint64_t launches() const { return launches_; }
+  // A new round of that launch.
+  [[nodiscard]] Round& begin(std::uint64_t order);
   // Invariant: a round has a key here exactly while it has one itself, except one that waits for the key of its next
   // cohort.
   void set_key(Round& round, const RoundKey& key);

@@ -26,7 +26,7 @@ std::size_t Rounds::eager_rounds() const {
 void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Ready ready) {
   const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
   if (ready.key.group != context_.options.group) return reset("an announcement of another group's round");
-  Round* round = rounds_.find(ready.key);
+  Round* round = find_or_pull(ready.key);
   const bool current = round != nullptr && round->runs(ready.key, ready.attempt);
   if (current) {
     const std::optional<Rank> receiver = round->attempt->receiver(from);
@@ -41,6 +41,7 @@ void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Re
   } else if (!views_.is_to_come(ready.key, ready.attempt, round != nullptr)) {
     return;
   }
+  if (round == nullptr) refuse_unlaunched(ready.key, ready.attempt);
   if (mutant(Mutant::kEarlyReadyForgotten)) return;
   if (!announcements_.keep(from, {std::move(ready), stripe, stream})) {
     reset("more announcements than rounds can be in flight");
@@ -64,7 +65,7 @@ void Rounds::take_ready(Round& round, PeerId from) {
 void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
   const auto reset = [&](const char* why) { (void)context_.mesh.reset(stream, why, context_.now, context_.out()); };
   if (offer.key.group != context_.options.group) return reset("an offer of another group's round");
-  Round* round = rounds_.find(offer.key);
+  Round* round = find_or_pull(offer.key);
   if (round != nullptr && round->runs(offer.key, offer.attempt)) {
     if (from != round->attempt->upstream()) return;
     if (stops_as_mismatch(*round, greetings_.compare(*round, from, offer.what))) return;
@@ -73,6 +74,7 @@ void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
     return;
   }
   if (!views_.is_to_come(offer.key, offer.attempt, round != nullptr) || mutant(Mutant::kEarlyForgotten)) return;
+  if (round == nullptr) refuse_unlaunched(offer.key, offer.attempt);
   if (!announcements_.eager().expect(from, offer)) reset("more offers than rounds can be in flight");
 }
 

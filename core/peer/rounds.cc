@@ -40,23 +40,17 @@ std::optional<Refusal> Rounds::validate(const Request& request) {
 
 void Rounds::launch(Launch in) {
   if (!admission_.is_member()) return admission_.refuse(in.call);
-  if (rounds_.size() >= kMaxRoundsInFlight) {
-    return context_.fail(
-        in.call, Status::kTooManyInFlight,
-        std::to_string(kMaxRoundsInFlight) + " rounds are in flight: wait for one to end before the next");
-  }
   if (!in.refused) in.refused = validate(in.request);
+  if (must_wait(in.request) && !queue_.has_room(in.request)) {
+    return context_.fail(in.call, Status::kTooManyInFlight,
+                         std::to_string(queue_.size()) +
+                             " calls wait for a place among the rounds in flight: wait for one to end before the next");
+  }
   if (in.refused) return launch_refused(std::move(in));
-  Round& round = rounds_.launch();
-  round.call = in.call;
-  round.request = std::move(in.request);
-  round.what = descriptor_of(round.request, context_.options.segment_bytes);
-  round.limit = context_.deadline_after(round.request.timeout);
-  round.deadline = round.limit;
-  if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
-  syncs_.watch(round);
-  // After admit, the round belongs to the next cohort (rule 21).
-  if (!admission_.admits() || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);
+  LaunchQueue::Entry entry{.call = in.call, .request = std::move(in.request), .what = {}};
+  entry.limit = context_.deadline_after(entry.request.timeout);
+  entry.what = descriptor_of(entry.request, context_.options.segment_bytes);
+  (void)place(std::move(entry));
 }
 
 // Rule 42: the others may wait for this use of the tag. Whatever the arguments are, this peer lends no memory.
@@ -71,24 +65,26 @@ void Rounds::launch_refused(Launch in) {
     context_.session.say(wire::StopRound{key, cohort.attempt_of(key), refusal.status, false, told});
     return context_.fail(in.call, refusal.status, refusal.why);
   }
-  Round& round = rounds_.launch();
-  round.call = in.call;
-  round.request.collective = in.request.collective;
-  round.request.tag = in.request.tag;
-  round.what.collective = in.request.collective;
-  round.what.retry = true;  // until the verdict
-  end_early(round, refusal.status, told);
-  if (!admission_.admits()) enter(round);
-  Outcome outcome = ends_.outcome_of(round, refusal.status, refusal.why);
-  context_.complete(in.call, std::move(outcome));
+  LaunchQueue::Entry entry{.call = in.call, .request = {}, .what = {}};
+  entry.request.collective = in.request.collective;
+  entry.request.tag = in.request.tag;
+  entry.what.collective = in.request.collective;
+  entry.what.retry = true;  // until the verdict
+  entry.stop = StopRequest{refusal.status, told.substr(0, kMaxTextBytes)};
+  const Round* const round = rounds_.find(place(std::move(entry)));
+  context_.complete(in.call, round != nullptr ? ends_.outcome_of(*round, refusal.status, refusal.why)
+                                              : ends_.outcome_of(in.request, refusal.status, refusal.why));
 }
 
 bool Rounds::stop(CallId call, const std::string& why) {
+  std::string text = "aborted by " + context_.name_of(context_.options.id) + ": " + why;
+  if (const auto order = queue_.find(call)) {
+    end_waiting(*order, Status::kAborted, std::move(text));
+    return true;
+  }
   Round* const round = rounds_.find(call);
-  if (round == nullptr) return false;
-  const std::string own_name = context_.name_of(context_.options.id);
-  ask_to_stop(*round, Status::kAborted, "aborted by " + own_name + ": " + why);
-  return true;
+  if (round != nullptr) ask_to_stop(*round, Status::kAborted, std::move(text));
+  return round != nullptr;
 }
 
 std::optional<Admission::RunEnds> Rounds::on_timer() {
@@ -112,6 +108,13 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     text.append(" timed out after ").append(time_text(round.request.timeout)).append(" in ").append(what);
     if (round.is<stage::Queued>()) text += "; it waited for an admission";
     ask_to_stop(round, Status::kTimedOut, std::move(text));
+  }
+  for (const std::uint64_t order : queue_.due(context_.now)) {
+    const Request& request = queue_.at(order).request;
+    std::string text = context_.name_of(context_.options.id);
+    text.append(" timed out after ").append(std::to_string(request.timeout.ns / 1'000'000)).append(" ms in tag ");
+    text.append(std::to_string(request.tag.value)).append(", before a place in the window of rounds was free");
+    end_waiting(order, Status::kTimedOut, std::move(text));
   }
   return std::nullopt;
 }
@@ -402,7 +405,14 @@ void Rounds::drive_syncs() {
 // ---- admission ----
 
 void Rounds::say_admit() {
+  if (queue_.has_until(admission_.admits_after())) return;
   if (admission_.must_say_admit(views_.proposal().has_value())) admission_.say_admit(open_rounds());
+}
+
+void Rounds::begin_admit() {
+  say_admit();
+  if (admission_.has_said_admit()) return;
+  for (const auto& [key, attempt] : announcements_.announced()) refuse_unlaunched(key, attempt);
 }
 
 void Rounds::admit_automatically() {
@@ -411,7 +421,9 @@ void Rounds::admit_automatically() {
 
 void Rounds::join_admission() {
   const Cohort* cohort = views_.newest();
-  if (cohort != nullptr && admission_.joins(*cohort)) admit_automatically();
+  if (cohort == nullptr || !admission_.joins(*cohort)) return;
+  if (admission_.leaves() && !admission_.admits()) return close_waiting();
+  admit_automatically();
 }
 
 void Rounds::on_admitting(const wire::Admitting& in) {
@@ -558,6 +570,10 @@ void Rounds::end(Status status, const std::string& text) {
     RoundEnds::begin(round, ends_.outcome_of(round, known ? status : Status::kOutcomeUnknown, text),
                      !mutant(Mutant::kRestoresNothing));
   }
+  for (LaunchQueue::Entry& entry : queue_.clear()) {
+    if (mutant(Mutant::kWaitingDropped)) continue;
+    context_.complete(entry.call, ends_.outcome_of(entry.request, status, text));
+  }
 }
 
 void Rounds::forget() {
@@ -608,6 +624,17 @@ void Rounds::end_early(Round& round, Status status, const std::string& text) {
 
 bool Rounds::drive_ends() {
   bool unkept = false;
+  bool ended = false;
+  do {
+    ended = drive_ends_once(unkept);
+  } while (begin_waiting(ended));
+  say_admit();
+  return unkept;
+}
+
+// True: some rounds are over. `unkept`: one of them was kept for a leaver.
+bool Rounds::drive_ends_once(bool& unkept) {
+  const std::size_t before = rounds_.size();
   for (auto at = rounds_.begin(); at != rounds_.end();) {
     Round& round = at->second;
     RoundEnds::Step step = RoundEnds::Step::kWaits;
@@ -626,7 +653,7 @@ bool Rounds::drive_ends() {
     }
     at = rounds_.erase(at);
   }
-  return unkept;
+  return rounds_.size() < before;
 }
 
 bool Rounds::drop_cohorts() {
@@ -635,6 +662,7 @@ bool Rounds::drop_cohorts() {
 
 void Rounds::assert_invariants() const {
   for (const auto& [order, round] : rounds_) round.assert_invariants();
+  queue_.assert_invariants();
   LOCKSTEP_ASSERT(rounds_.size() <= kMaxRoundsInFlight);
   LOCKSTEP_ASSERT(reported_.size() <= kMaxReported);
 }

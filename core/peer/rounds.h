@@ -1,6 +1,7 @@
 // The collective calls of a peer: how they become rounds, are attempted, and end (docs/protocol.md, "The life of a
-// round"). Two files carry it out: rounds.cc (the life of a round) and round_traffic.cc (what neighbours say and
-// send). Decides nothing about views and links: what a decision on a round means for them is told to the caller.
+// round"). Three files carry it out: rounds.cc (the life of a round), round_queue.cc (calls that wait for a place)
+// and round_traffic.cc (what neighbours say and send). Decides nothing about views and links: what a decision on a
+// round means for them is told to the caller.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include "core/peer/context.h"
 #include "core/peer/greetings.h"
 #include "core/peer/input.h"
+#include "core/peer/launch_queue.h"
 #include "core/peer/local_states.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/round.h"
@@ -43,7 +45,8 @@ class Rounds final : public NeighbourOwner {
         states_(states),
         syncs_(context, states, views),
         greetings_(context, announcements_),
-        ends_(context, admission, states, syncs_, announcements_) {}
+        ends_(context, admission, states, syncs_, announcements_),
+        queue_(context.options.queued_calls) {}
 
   // ---- calls ----
 
@@ -57,7 +60,10 @@ class Rounds final : public NeighbourOwner {
 
   // ---- admission (rules 18 and 21) ----
 
-  // Tells the coordinator that this peer admits, and which rounds it has open; unless it knows, or a proposal is open.
+  // The program has called admit.
+  void begin_admit();
+  // Tells the coordinator that this peer admits, and which rounds it has open; unless it knows, a proposal is open, or
+  // calls that were launched before have not begun.
   void say_admit();
   // With auto_admit: launches wait for the next cohort from here on.
   void admit_automatically();
@@ -144,10 +150,12 @@ class Rounds final : public NeighbourOwner {
 
   // ---- for those who look on ----
 
-  [[nodiscard]] bool empty() const { return rounds_.empty(); }
+  [[nodiscard]] bool empty() const { return rounds_.empty() && queue_.empty(); }
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }
-  [[nodiscard]] std::size_t calls() const { return rounds_.calls(); }
-  [[nodiscard]] Instant deadline() const { return rounds_.deadline(); }
+  [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
+  [[nodiscard]] std::size_t waiting_bytes() const { return queue_.bytes(); }
+  [[nodiscard]] std::size_t calls() const { return rounds_.calls() + queue_.calls(); }
+  [[nodiscard]] Instant deadline() const { return std::min(rounds_.deadline(), queue_.deadline()); }
   // Pieces of states that could be sent now, if the pace allows it.
   [[nodiscard]] bool has_pieces() const { return rounds_.has_pieces(); }
   [[nodiscard]] std::size_t remembered() const { return announcements_.size() + reported_.size(); }
@@ -175,6 +183,23 @@ class Rounds final : public NeighbourOwner {
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 
+  // ---- the queue (rule 42; round_queue.cc) ----
+
+  [[nodiscard]] bool must_wait(const Request& request) const;
+  // The call begins, or waits; the order of its launch.
+  std::uint64_t place(LaunchQueue::Entry entry);
+  void begin(std::uint64_t order, LaunchQueue::Entry entry);
+  [[nodiscard]] bool begin_waiting(bool some_ended);
+  [[nodiscard]] Round* find_or_pull(const RoundKey& key);
+  void pull(const RoundKey& key);
+  void pull_launched(Tag tag);
+  void pull_announced();
+  bool pass(Tag tag);
+  void pass_some();
+  void end_waiting(std::uint64_t order, Status status, std::string text);
+  void close_waiting();
+  void refuse_unlaunched(const RoundKey& key, Generation attempt);
+
   void enter(Round& round);
   void begin_attempt(Round& round);
   void begin_operation(Round& round);
@@ -188,6 +213,7 @@ class Rounds final : public NeighbourOwner {
   void end_queued(Round& round, Status status, std::string text);
   // The caller does not wait for this round any more. The round ends for the others once it has a key.
   static void end_early(Round& round, Status status, const std::string& text);
+  [[nodiscard]] bool drive_ends_once(bool& unkept);
   void give_up(Round& round, const wire::Propose& change, bool cut);
   // A state that the coordinator asks about, or a round whose members claim a state. All null and empty: the round has
   // ended.
@@ -218,6 +244,9 @@ class Rounds final : public NeighbourOwner {
   Greetings greetings_;
   RoundEnds ends_;
   RoundTable rounds_;
+  LaunchQueue queue_;
+  std::uint64_t last_begun_ = 0;  // the highest order of a call that has begun
+  bool pulls_wait_ = false;       // neighbours have announced rounds that wait in the queue, for lack of places
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   bool direct_ = false;

@@ -8,8 +8,14 @@
 
 namespace lockstep {
 
-inline constexpr std::uint32_t kMaxMembers = 1024;        // members and waiting peers in one run
-inline constexpr std::uint32_t kMaxRoundsInFlight = 256;  // launched and undecided rounds of one peer
+inline constexpr std::uint32_t kMaxMembers = 1024;  // members and waiting peers in one run
+// Rounds of one peer that have begun and are undecided (rule 43): in launch order, pulled forward by neighbours, and
+// passing in the order of tags.
+inline constexpr std::uint32_t kRoundWindow = 256;
+inline constexpr std::uint32_t kMaxPassingRounds = 64;
+inline constexpr std::uint32_t kMaxRoundsInFlight = 2 * kRoundWindow + kMaxPassingRounds;
+inline constexpr std::uint32_t kMaxQueuedCalls = 65'536;        // calls of one peer that have not begun
+inline constexpr std::size_t kMaxQueuedCallBytes = 64U << 20U;  // their descriptions, without tensors
 // rounds committed among members that the coordinator has not confirmed
 inline constexpr std::uint32_t kMaxReported = 256;
 inline constexpr std::uint32_t kMaxUndecided =

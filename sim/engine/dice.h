@@ -57,6 +57,7 @@ enum class Purpose : std::uint64_t {
   kExchange,
   kRefuse,
   kTransfer,
+  kWindow,
 };
 
 // One draw that decides several things, up to five.

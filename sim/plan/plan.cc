@@ -181,6 +181,7 @@ std::string validate_plan(const Plan& plan) {
   }
   if (plan.links.eager_segments > kMaxEagerSegments)
     return must("eager_segments", "0.." + std::to_string(kMaxEagerSegments));
+  if (!within(plan.links.window, 1U, kRoundWindow)) return must("window", "1.." + std::to_string(kRoundWindow));
   if (plan.links.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.program.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");

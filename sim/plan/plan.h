@@ -109,6 +109,7 @@ struct LinkPlan {
   std::uint32_t stripes = 2;
   std::uint32_t segment_bytes = 0;
   std::uint32_t eager_segments = kMaxEagerSegments;  // small tensors that go to a neighbour before it asks
+  std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order; further calls wait
   std::uint32_t turns = 0;  // direct: pieces of an owner on their way at once; 0: as many as there is room for
 
   bool operator==(const LinkPlan&) const = default;

@@ -40,6 +40,7 @@ void visit_plan(P& plan, V&& v) {
   v("stripes", plan.links.stripes);
   v("segment_bytes", plan.links.segment_bytes);
   v("eager_segments", plan.links.eager_segments);
+  v("window", plan.links.window);
   v("turns", plan.links.turns);
   v("coordinator_after_ns", plan.coordinator_after.ns);
   v("steps_per_admit", plan.program.steps_per_admit);

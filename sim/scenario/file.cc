@@ -192,6 +192,7 @@ class ScenarioReader {
     top("stripes", plan.links.stripes);
     top("segment_bytes", plan.links.segment_bytes);
     top("eager_segments", plan.links.eager_segments);
+    top("window", plan.links.window);
     top("turns", plan.links.turns);
     top("steps_per_admit", plan.program.steps_per_admit);
     top("commits_after", plan.end.commits_after);

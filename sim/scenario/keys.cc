@@ -61,6 +61,7 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "stripes", "2", "streams between two neighbours, 1 to 16"},
     {"top", "segment_bytes", "0", "of pipelining; 0: chosen by size"},
     {"top", "eager_segments", "64", "small tensors that go to a neighbour before it asks; at most 64"},
+    {"top", "window", "256", "rounds in flight that begin in launch order; further calls wait; at most 256"},
     {"top", "turns", "0",
      "pieces of an owner on their way at once, with the direct algorithm; 0: as many as there is room for"},
     {"top", "steps_per_admit", "2", "steps between two calls of admit"},

@@ -206,6 +206,7 @@ Candidates smaller_program(const Plan& plan) {
   add(out, plan, after);
   add(out, plan, whole);
   add(out, plan, [](Plan& p) { return std::exchange(p.links.eager_segments, kMaxEagerSegments) != kMaxEagerSegments; });
+  add(out, plan, [](Plan& p) { return std::exchange(p.links.window, kRoundWindow) != kRoundWindow; });
   add(out, plan, [](Plan& p) { return lower(p.links.turns, 0); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.reduces, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.exchanges, false); });

@@ -44,6 +44,7 @@ void Lives::start(std::uint32_t host) {
   options.stripes = static_cast<std::uint16_t>(plan_.links.stripes);
   options.segment_bytes = plan_.links.segment_bytes;
   options.eager_segments = plan_.links.eager_segments;
+  options.window = plan_.links.window;
   options.turns = plan_.links.turns;
   options.strangers = most_strangers(plan_);
   if (plan_.aged) {

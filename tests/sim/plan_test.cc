@@ -140,6 +140,7 @@ heartbeat_ns = 200000000
 stripes = 2
 segment_bytes = 0
 eager_segments = 64
+window = 256
 turns = 0
 coordinator_after_ns = 0
 steps_per_admit = 2

@@ -1,0 +1,164 @@
+// How launched calls wait for their turn, and who goes first (rule 43 of docs/protocol.md).
+#include <algorithm>
+#include <utility>
+
+#include "core/base/mutant.h"
+#include "core/peer/rounds.h"
+#include "core/wire/describe.h"
+#include "core/wire/limits.h"
+
+namespace lockstep::peer {
+
+// Calls of one tag begin in launch order. A sync has no neighbour that could pull it, and takes any place.
+bool Rounds::must_wait(const Request& request) const {
+  if (queue_.count(request.tag) > 0) return true;
+  const std::size_t window = context_.options.window;
+  if (request.collective == Collective::kSync) return rounds_.size() >= 2 * window;
+  return !queue_.empty() || rounds_.size() >= window;
+}
+
+std::uint64_t Rounds::place(LaunchQueue::Entry entry) {
+  const bool waits = must_wait(entry.request);
+  const std::uint64_t order = rounds_.launch();
+  if (!waits) {
+    begin(order, std::move(entry));
+    return order;
+  }
+  const Tag tag = entry.request.tag;
+  queue_.add(order, std::move(entry));
+  if (announcements_.size() > 0) pull_launched(tag);
+  if (queue_.count(tag) == 1) pass(tag);
+  return order;
+}
+
+void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
+  const bool in_order = order > std::exchange(last_begun_, std::max(last_begun_, order)) && !queue_.has_until(order);
+  Round& round = rounds_.begin(order);
+  round.call = entry.call;
+  round.request = std::move(entry.request);
+  round.what = entry.what;
+  round.limit = entry.limit;
+  if (mutant(Mutant::kWaitsUntimed)) round.limit = context_.deadline_after(round.request.timeout);
+  round.deadline = round.limit;
+  if (entry.stop) {
+    round.stop = std::move(entry.stop);
+    round.deadline = kNever;
+    round.completed_early = true;
+  } else {
+    if (round.request.state != nullptr && round.request.state->restored) states_.restored(round.request.tag);
+    syncs_.watch(round, in_order);
+  }
+  // After admit, the round belongs to the next cohort (rule 21).
+  if (!admission_.closes(order) || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);
+}
+
+// `some_ended`: places have become free since the last time. True: calls have begun.
+bool Rounds::begin_waiting(bool some_ended) {
+  const std::size_t before = queue_.size();
+  while (!queue_.empty() && rounds_.size() < context_.options.window) {
+    const std::uint64_t order = queue_.nth(queue_.first_request().tag, 0);
+    begin(order, queue_.take(order));
+  }
+  if (some_ended && pulls_wait_) pull_announced();
+  if (some_ended) pass_some();
+  return queue_.size() < before;
+}
+
+Round* Rounds::find_or_pull(const RoundKey& key) {
+  Round* const round = rounds_.find(key);
+  if (round != nullptr || queue_.empty()) return round;
+  pull(key);
+  return rounds_.find(key);
+}
+
+// A neighbour has begun a round that waits here: the round begins, and those of the same tag before it.
+void Rounds::pull(const RoundKey& key) {
+  const Cohort* cohort = views_.newest();
+  if (cohort == nullptr || key.cohort != cohort->id || key.group != cohort->group) return;
+  const std::uint32_t next = cohort->uses.next(key.tag);
+  if (is_earlier_use(key.use, next)) return;
+  const std::size_t ahead = key.use - next;
+  if (queue_.count(key.tag) <= ahead || mutant(Mutant::kPullsNothing)) return;
+  if (rounds_.size() + ahead >= std::size_t{2} * context_.options.window) {
+    pulls_wait_ = true;
+    return;
+  }
+  if (admission_.closes(queue_.nth(key.tag, ahead))) return;
+  for (std::size_t n = 0; n <= ahead; ++n) {
+    const std::uint64_t order = queue_.nth(key.tag, 0);
+    begin(order, queue_.take(order));
+  }
+}
+
+// A call has come to the queue: a neighbour may have begun its round before.
+void Rounds::pull_launched(Tag tag) {
+  const Cohort& cohort = *views_.newest();
+  const auto last = static_cast<std::uint32_t>(queue_.count(tag) - 1);
+  const RoundKey key{cohort.id, context_.options.group, tag, cohort.uses.next(tag) + last};
+  if (announcements_.has(key)) pull(key);
+}
+
+void Rounds::pull_announced() {
+  pulls_wait_ = false;
+  for (const auto& [key, attempt] : announcements_.announced()) {
+    if (rounds_.find(key) == nullptr && !queue_.empty()) pull(key);
+  }
+}
+
+// Of the calls that all peers have launched, the first in the order of tags finds a place everywhere, whatever else waits
+// for others: so one round at least goes on, in whatever orders peers launch. False: it may not begin now.
+bool Rounds::pass(Tag tag) {
+  if (mutant(Mutant::kNonePasses) || queue_.count(tag) == 0) return false;
+  const std::uint64_t order = queue_.nth(tag, 0);
+  if (admission_.closes(order)) return false;
+  std::size_t passing = 0;
+  for (const auto& [begun, round] : rounds_) {
+    if (!round.passing) continue;
+    ++passing;
+    if (LaunchQueue::turn_of(round.request.tag) <= LaunchQueue::turn_of(tag)) return false;
+  }
+  if (passing >= kMaxPassingRounds) return false;
+  begin(order, queue_.take(order));
+  rounds_.at(order).passing = true;
+  return true;
+}
+
+// A place has become free. The calls that were launched after admit wait for the next cohort.
+void Rounds::pass_some() {
+  const auto may_enter = [&](std::uint64_t order) { return !admission_.closes(order); };
+  if (const std::optional<Tag> tag = queue_.first_in_turn(may_enter)) pass(*tag);
+}
+
+// As end_queued(): the use of the tag is spent, and ends for the others by the same stop once it has a key.
+void Rounds::end_waiting(std::uint64_t order, Status status, std::string text) {
+  const LaunchQueue::Entry& entry = queue_.at(order);
+  if (entry.request.watch) states_.forget_watched();
+  Outcome outcome = ends_.outcome_of(entry.request, status, text);
+  const CallId call = entry.call;
+  queue_.stop(order, StopRequest{status, text.substr(0, kMaxTextBytes)});
+  context_.complete(call, std::move(outcome));
+}
+
+// This peer leaves while the others admit newcomers automatically: what it has not begun will not be launched by them.
+void Rounds::close_waiting() {
+  if (queue_.empty()) return;
+  for (LaunchQueue::Entry& entry : queue_.clear()) {
+    context_.complete(entry.call, ends_.outcome_of(entry.request, Status::kCohortClosed,
+                                                   "the next cohort begins without this peer, which leaves"));
+  }
+}
+
+// Rule 21: this peer has called admit, and says so once its queue is empty. It will not launch this round.
+void Rounds::refuse_unlaunched(const RoundKey& key, Generation attempt) {
+  const Cohort* cohort = views_.newest();
+  if (admission_.admits_after() == 0 || cohort == nullptr || key.cohort != cohort->id) return;
+  if (rounds_.find(key) != nullptr || is_earlier_use(key.use, cohort->uses.next(key.tag))) return;
+  if (key.use - cohort->uses.next(key.tag) < queue_.count(key.tag)) {
+    const std::uint64_t order = queue_.nth(key.tag, key.use - cohort->uses.next(key.tag));
+    if (order <= admission_.admits_after()) return;
+  }
+  context_.session.say(wire::StopRound{key, attempt, Status::kCohortClosed, false,
+                                       wire::not_launched(context_.name_of(context_.options.id), key.tag)});
+}
+
+}  // namespace lockstep::peer
