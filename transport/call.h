@@ -13,6 +13,7 @@
 #include "core/peer/effect.h"
 #include "transport/clock.h"
 #include "transport/interrupt.h"
+#include "transport/launch_gate.h"
 #include "transport/memory.h"
 #include "transport/work.h"
 
@@ -88,6 +89,7 @@ class Call {
       std::size_t bytes = 0;
     };
     std::vector<Joined> joined;
+    LaunchGate::Room room;      // collectives: among the calls in flight
     std::vector<void*> values;  // sync: destinations of the state's values, 8 bytes each
     bool writes_state = false;  // sync: the contents of the buffers are undefined until the call has ended
   } loans;

@@ -10,6 +10,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/text.h"
+#include "core/peer/launch_queue.h"
 #include "core/wire/limits.h"
 #include "transport/address.h"
 #include "transport/call.h"
@@ -132,8 +133,35 @@ Work Communicator::leave(Duration timeout) {
   return Work(std::move(call));
 }
 
-Result<Work> Communicator::launch(const LaunchArgs& args, Then then) {
-  Result<Work> work = start(args, then);
+// Most calls find room at once. The time that a call waits counts for its time-out.
+Result<Duration> Communicator::enter(const LaunchArgs& args, Call& call, Interrupted interrupted) {
+  const std::size_t bytes = peer::queued_bytes(args.tensors.size(), args.blocks.size());
+  LaunchGate::Room& room = call.loans.room;
+  room = gate_.take(bytes);
+  if (room || !args.waits_for_room) {
+    if (room) return args.timeout;
+    return Error{Status::kTooManyInFlight,
+                 fmt::format("{} calls are in flight or wait, or their descriptions take {} MiB: wait for one to end "
+                             "before the next",
+                             kMaxQueuedCalls, kMaxQueuedCallBytes >> 20U)};
+  }
+  const Instant began = now();
+  const bool timed = args.timeout > Duration{0};
+  room = gate_.wait(bytes, timed ? std::optional(args.timeout) : std::nullopt, interrupted, call);
+  if (!timed) return args.timeout;
+  const Duration waited = now() - began;
+  if (room && waited < args.timeout) return args.timeout - waited;
+  return Error{Status::kTimedOut,
+               fmt::format("no room for another call within {} ms: {} calls were in flight. The call was not launched: "
+                           "launch it again, or the other members wait for it",
+                           args.timeout.ns / 1'000'000, kMaxQueuedCalls)};
+}
+
+Result<Work> Communicator::launch(const LaunchArgs& args, Then then, Interrupted interrupted) {
+  auto call = engine_->new_call();
+  const Result<Duration> timeout = enter(args, *call, interrupted);
+  if (!timeout) return timeout.error();
+  Result<Work> work = start(args, then, std::move(call), *timeout);
   if (!work) {
     refuse(args.collective, args.tag,
            {work.error().status, std::string(wire::name_of(args.collective)), work.error().text});
@@ -150,14 +178,13 @@ void Communicator::refuse(wire::Collective collective, Tag tag, peer::Refusal re
   engine_->submit(std::move(call), peer::Launch{id, std::move(request), std::move(refusal)}, Then::kGoOn);
 }
 
-Result<Work> Communicator::start(const LaunchArgs& args, Then then) {
+Result<Work> Communicator::start(const LaunchArgs& args, Then then, std::shared_ptr<Call> call, Duration timeout) {
   if (auto error = validate_memory(args)) return *error;
   std::shared_ptr<const Watch> watch;
   if (args.collective != wire::Collective::kSync) watch = watch_now();
   if (watch != nullptr) {
     if (auto error = validate_unwatched(args, *watch)) return *error;
   }
-  auto call = engine_->new_call();
   const std::uint32_t minimum_world = args.minimum_world != 0 ? args.minimum_world : minimum_world_;
   Result<ring::Request> request =
       prepare(args, minimum_world, engine_->memory(), engine_->scratch(), call->loans, watch.get());
@@ -165,6 +192,7 @@ Result<Work> Communicator::start(const LaunchArgs& args, Then then) {
     give_back(call->loans, engine_->memory());
     return request.error();
   }
+  request->timeout = timeout;
   engine_->submit(call, peer::Launch{call->id(), std::move(*request)}, then);
   return Work(std::move(call));
 }

@@ -1,8 +1,8 @@
 // One peer from the program's point of view: raw memory in, handles of calls out. A driver does the work, usually the
 // engine (engine.h) on its own thread.
 //
-// Every method may be called from any thread at any time. No method blocks, except create(), wait(), unpublish(),
-// settle() and footprint() (briefly), and the destructor. Only the destructor must be the last call.
+// Every method may be called from any thread at any time. No method blocks, except create(), launch() while there is no
+// room for another call, wait(), unpublish(), settle() and footprint() (briefly), and the destructor. Only the destructor must be the last call.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,8 @@
 #include "core/wire/message.h"
 #include "transport/driver.h"
 #include "transport/flight.h"
+#include "transport/interrupt.h"
+#include "transport/launch_gate.h"
 #include "transport/log.h"
 #include "transport/work.h"
 
@@ -81,6 +83,7 @@ struct LaunchArgs {
   std::optional<wire::Algorithm> algorithm;
   std::optional<float> weight;
   Duration timeout{0};              // 0: no timeout
+  bool waits_for_room = true;       // false: fails with kTooManyInFlight if there is no room for another call
   std::vector<TensorArgs> tensors;  // exactly one where wire::has_blocks(); none for barrier
   std::vector<ring::Block> blocks;  // gather, scatter and all-to-all, as in ring::Request
   // Sync: the state's description, with its tensors as `recv` in bytes (type u8), and the destinations of its values if
@@ -134,8 +137,10 @@ class Communicator {
   // Leaves the run in an orderly way. Ends when all calls launched before have ended and the other peers know.
   Work leave(Duration timeout = {0});
   // Starts a collective. After an error (kInvalidArgument: null, overlapping or impossible memory; kOutOfMemory: no
-  // scratch) nothing was started, and the call is refused.
-  Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn);
+  // scratch) nothing was started, and the call is refused. Without room for another call (LaunchGate), blocks until a
+  // call ends; kTooManyInFlight, kTimedOut: there was none, the call was not launched, and no other peer knows of it.
+  // Throws LaunchInterrupted.
+  Result<Work> launch(const LaunchArgs& args, Then then = Then::kGoOn, Interrupted interrupted = nullptr);
   // Takes the place of a collective whose arguments are refused here: it takes one use of the tag, and ends the round
   // for all members, with this status and reason (rule 42). Does not wait. No effect while this peer is no member.
   void refuse(wire::Collective collective, Tag tag, peer::Refusal refusal);
@@ -189,11 +194,13 @@ class Communicator {
 
  private:
   Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world);
-  Result<Work> start(const LaunchArgs& args, Then then);
+  Result<Duration> enter(const LaunchArgs& args, Call& call, Interrupted interrupted);
+  Result<Work> start(const LaunchArgs& args, Then then, std::shared_ptr<Call> call, Duration timeout);
 
   [[nodiscard]] std::shared_ptr<const Watch> watch_now();
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
+  LaunchGate gate_;
   std::mutex published_mutex_;
   std::vector<std::pair<Tag, Work>> published_;  // publications that were not over at the last check
   std::atomic<bool> watches_{false};             // whether a watch exists; usually false

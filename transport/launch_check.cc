@@ -468,6 +468,7 @@ void give_back(Call::Loans& loans, Memory& memory) {
   loans.buffers.clear();
   loans.scratch = {};
   loans.joined.clear();
+  loans.room = {};
   loans.values.clear();
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "core/wire/limits.h"
 #include "transport/pages.h"
 
 namespace lockstep::transport {
@@ -79,6 +80,8 @@ Scratch::~Scratch() {
   if (pool_ != nullptr) pool_->give_back(bytes_);
 }
 
+ScratchPool::ScratchPool() { cached_.reserve(kMaxRoundsInFlight + 1); }
+
 ScratchPool::~ScratchPool() {
   LOCKSTEP_ASSERT(lent_bytes_ == 0);
   for (const auto block : cached_) unmap(block);
@@ -109,7 +112,6 @@ std::span<std::byte> ScratchPool::take_block(std::size_t size, bool& is_fresh) {
     cached_.erase(cached_.begin() + static_cast<std::ptrdiff_t>(best));
     cached_bytes_ -= block.size();
   } else {
-    cached_.reserve(cached_.size() + lent_blocks_ + 1);  // so that give_back() cannot fail
     block = map(size);
     while (block.empty() && !cached_.empty()) {
       drop_oldest();
@@ -118,7 +120,6 @@ std::span<std::byte> ScratchPool::take_block(std::size_t size, bool& is_fresh) {
     if (block.empty()) return {};
     is_fresh = true;
   }
-  ++lent_blocks_;
   lent_bytes_ += block.size();
   if (lent_bytes_ > most_lent_bytes_) most_lent_bytes_ = lent_bytes_;
   while (cached_bytes_ + lent_bytes_ > most_lent_bytes_) drop_oldest();
@@ -127,10 +128,10 @@ std::span<std::byte> ScratchPool::take_block(std::size_t size, bool& is_fresh) {
 
 void ScratchPool::give_back(std::span<std::byte> block) {
   const std::lock_guard lock(mutex_);
-  --lent_blocks_;
   lent_bytes_ -= block.size();
-  cached_.push_back(block);
+  cached_.push_back(block);  // within its capacity
   cached_bytes_ += block.size();
+  if (cached_.size() > kMaxRoundsInFlight) drop_oldest();
 }
 
 void ScratchPool::drop_oldest() {

@@ -83,11 +83,12 @@ class Scratch {
   std::span<std::byte> bytes_;
 };
 
-// Thread-safe. Fresh pages cost more than a copy, so blocks are kept. Invariant: lent and kept bytes together never
+// Thread-safe. Fresh pages cost more than a copy, so blocks are kept, at most as many as rounds can be in flight: calls
+// that wait have blocks whose pages were never touched, and a burst of calls leaves little behind. Invariant: lent and kept bytes together never
 // exceed the most bytes that were ever lent at the same time.
 class ScratchPool {
  public:
-  ScratchPool() = default;
+  ScratchPool();
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
   ~ScratchPool();
@@ -111,7 +112,6 @@ class ScratchPool {
   mutable std::mutex mutex_;
   std::vector<std::span<std::byte>> cached_;  // the oldest first
   std::size_t cached_bytes_ = 0;
-  std::size_t lent_blocks_ = 0;
   std::size_t lent_bytes_ = 0;
   std::size_t most_lent_bytes_ = 0;
 };

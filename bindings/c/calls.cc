@@ -8,18 +8,9 @@
 #include "bindings/c/interrupt.h"
 
 namespace lockstep::c {
-namespace {
-
-template <typename List>
-auto find(List& held, const Work& work) {
-  return std::find_if(held.begin(), held.end(), [&](const auto& h) { return h.work.id() == work.id(); });
-}
-
-}  // namespace
-
 void Calls::add(const Work& work) try {
   const std::lock_guard lock(mutex_);
-  held_.push_back({work});
+  held_.emplace(work.id().value, Held{work});
 } catch (const std::bad_alloc&) {  // the caller will see an error, so no call may stay in flight
   {
     const std::lock_guard lock(mutex_);
@@ -31,20 +22,17 @@ void Calls::add(const Work& work) try {
 
 void Calls::remove(const Work& work) {
   const std::lock_guard lock(mutex_);
-  const auto at = find(held_, work);
-  if (at == held_.end()) return;
-  *at = held_.back();
-  held_.pop_back();
+  held_.erase(work.id().value);
 }
 
 void Calls::stop(const Work& work, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  if (const auto at = find(held_, work); at != held_.end()) stop_once(*at, why);
+  if (const auto at = held_.find(work.id().value); at != held_.end()) stop_once(at->second, why);
 }
 
 void Calls::stop_all(const std::string& why) {
   const std::lock_guard lock(mutex_);
-  for (Held& held : held_) stop_once(held, why);
+  for (auto& [id, held] : held_) stop_once(held, why);
 }
 
 void Calls::stop_once(Held& held, const std::string& why) {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "bindings/c/error.h"
 #include "bindings/c/guard.h"
@@ -51,7 +51,7 @@ class Calls {
 
   std::mutex mutex_;
   Communicator* communicator_;
-  std::vector<Held> held_;
+  std::unordered_map<std::uint64_t, Held> held_;  // by the id of the call
 };
 
 }  // namespace lockstep::c

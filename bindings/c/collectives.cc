@@ -469,7 +469,9 @@ auto launcher(const Args* args, Communicator::Then then) {
       refuse(communicator, args, launch.error());
       return launch.error();
     }
-    return communicator.launch(*launch, then);
+    LaunchArgs given = *launch;
+    given.waits_for_room = c::waits_for_room();
+    return communicator.launch(given, then, c::interrupted());
   };
 }
 

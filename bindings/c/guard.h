@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bindings/c/error.h"
+#include "transport/launch_gate.h"
 
 namespace lockstep::c {
 
@@ -16,6 +17,8 @@ lockstep_status guard(Body&& body) noexcept {
     return std::forward<Body>(body)();
   } catch (const std::bad_alloc&) {
     return fail(LOCKSTEP_ERR_OUT_OF_MEMORY, "out of memory");
+  } catch (const transport::LaunchInterrupted& interrupted) {
+    return fail(LOCKSTEP_ERR_INTERRUPTED, interrupted.what());
   } catch (const std::exception& error) {
     return fail(LOCKSTEP_ERR_INTERNAL, error.what());
   } catch (...) {

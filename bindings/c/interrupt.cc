@@ -23,6 +23,7 @@ std::atomic<bool> is_set{false};  // avoids the lock for calls that never wait l
 Question question;                // under a ForkLock
 
 thread_local std::unique_ptr<lockstep_work> left_behind;
+thread_local bool no_wait = false;
 
 // Calls the program's function without the lock: the function may take long, set another function, and fork. A child
 // does not wait.
@@ -40,6 +41,8 @@ bool ask() {
 }  // namespace
 
 transport::Interrupted interrupted() { return is_set.load(std::memory_order_relaxed) ? &ask : nullptr; }
+
+bool waits_for_room() { return !no_wait; }
 
 void leave_behind(std::unique_ptr<lockstep_work> work) { left_behind = std::move(work); }
 
@@ -62,3 +65,5 @@ lockstep_work* lockstep_interrupted(void) {
   if (c::left_behind == nullptr || c::left_behind->forked()) return nullptr;
   return c::left_behind.release();
 }
+
+int lockstep_set_no_wait(int fails) { return std::exchange(c::no_wait, fails != 0) ? 1 : 0; }

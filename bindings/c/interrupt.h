@@ -11,6 +11,9 @@ namespace lockstep::c {
 // The function that a wait calls; null if the program has set none.
 transport::Interrupted interrupted();
 
+// Whether launches of this thread wait for room (lockstep_set_no_wait()).
+bool waits_for_room();
+
 // This thread stops waiting for its blocking call; lockstep_interrupted() returns its `work`.
 void leave_behind(std::unique_ptr<lockstep_work> work);
 

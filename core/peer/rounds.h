@@ -183,7 +183,7 @@ class Rounds final : public NeighbourOwner {
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 
-  // ---- the queue (rule 42; round_queue.cc) ----
+  // ---- the queue (rule 43; round_queue.cc) ----
 
   [[nodiscard]] bool must_wait(const Request& request) const;
   // The call begins, or waits; the order of its launch.

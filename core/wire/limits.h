@@ -53,8 +53,9 @@ inline constexpr std::size_t kMaxQueuedControlBytes = 8U << 20U;  // queued cont
 inline constexpr std::uint32_t kMaxStrangers = 256;               // streams whose greeting has not ended
 inline constexpr std::uint32_t kMaxSuspects = 64;                 // remembered hosts of newcomers that did not answer
 inline constexpr std::uint32_t kMaxWaitingOfOne =
-    kMaxMembers / 2;                                           // waiting newcomers of one network (core/io/lobby.h)
-inline constexpr std::uint32_t kMaxVerdicts = 4096;            // rounds named in one proposal or status
-inline constexpr std::uint32_t kMaxRememberedOutcomes = 4096;  // outcomes kept for calls that are not launched yet
+    kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)
+inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
+inline constexpr std::uint32_t kMaxRememberedOutcomes =
+    kMaxQueuedCalls;  // outcomes kept for calls that are not launched yet
 
 }  // namespace lockstep

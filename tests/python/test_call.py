@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import weakref
@@ -212,14 +213,26 @@ def test_many_calls_in_flight_whose_works_are_dropped(peers: Peers) -> None:
         until(lambda own=own: all(sys.getrefcount(array) <= 3 for array in own))  # type: ignore[misc]
 
 
-def test_too_many_in_flight(peers: Peers) -> None:
+def test_any_number_of_calls_in_flight_in_any_order(peers: Peers) -> None:
+    count = 2000
+
+    def main(run: Run, number: int) -> None:
+        arrays = [np.full(3, tag + 1.0) for tag in range(count)]
+        order = range(count) if number == 0 else reversed(range(count))
+        works = [run.all_reduce_async(arrays[tag], tag=tag) for tag in order]
+        for work in works:
+            work.wait(IN_TIME)
+        assert all((array == 2 * (tag + 1)).all() for tag, array in enumerate(arrays))
+        run.barrier()
+
+    peers(2, main)
+
+
+def test_the_group_is_of_use_after_an_error_among_many_calls(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         run.barrier()
         if number == 0:
-            works = [run.all_reduce_async(np.ones(1), tag=tag) for tag in range(1, 257)]
-            more = run.all_reduce_async(np.ones(1), tag=300)
-            with pytest.raises(lockstep.TooManyInFlight, match="256"):
-                more.wait(IN_TIME)
+            works = [run.all_reduce_async(np.ones(1), tag=tag) for tag in range(1, 700)]
             run.abort_all("enough")
             for work in works:
                 with pytest.raises(lockstep.Aborted):
@@ -227,6 +240,24 @@ def test_too_many_in_flight(peers: Peers) -> None:
         run.barrier()
 
     peers(2, main)
+
+
+def test_a_launch_without_room_fails_on_request(peers: Peers) -> None:
+    launched = 0
+
+    def main(run: Run, number: int) -> None:
+        nonlocal launched
+        if number == 1:
+            return run.barrier()
+        with lockstep.no_wait(), pytest.raises(lockstep.TooManyInFlight, match="65536 calls"):
+            while True:
+                run.barrier_async(tag=launched % 7 + 1)
+                launched += 1
+        run.close()
+
+    with contextlib.suppress(lockstep.Error):  # the other peer loses its last neighbour, or not
+        peers(2, main)
+    assert launched == 65_536
 
 
 def test_the_watched_state_is_lent_to_calls_in_flight(peers: Peers) -> None:

@@ -94,8 +94,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not part of a run, or no longer */
   LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
   LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
-  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* 256 rounds were in flight, or 16 states published or fetched:
-                                           wait for one first, or end one */
+  LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* no room for another call (lockstep_set_no_wait()), or 16 states published or
+                                           fetched: wait for one first, or end one */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,      /* on this peer, or for a collective on the peer that the text names */
   LOCKSTEP_ERR_PROTOCOL = 17,           /* the other side does not speak Lockstep, or another version of it */
@@ -1081,6 +1081,19 @@ LOCKSTEP_API lockstep_status lockstep_set_interrupt(lockstep_interrupt_fn interr
  * from then on, as that of an asynchronous call. NULL: there is none, or it was taken already. A call continues if its
  * handle is not taken. */
 LOCKSTEP_API lockstep_work* lockstep_interrupted(void);
+
+/* ---- many calls at once --------------------------------------------------------------------------------------------
+ *
+ * Any number of collectives may be launched. 256 of them and more are in flight at once; the others wait in a queue, in
+ * launch order, and are calls in every respect: time-outs count from the launch, and aborts end them. Up to 65,536
+ * calls may be in flight or wait (fewer where calls have thousands of tensors: 64 MiB of descriptions). A launch beyond
+ * that blocks the calling thread until a call ends. The time-out of the call counts meanwhile (TIMED_OUT: the call was
+ * not launched), and an interrupt function that returns not 0 ends the wait (LOCKSTEP_ERR_INTERRUPTED: the call was not
+ * launched, and lockstep_interrupted() gives nothing). All limits: docs/limits.md. */
+
+/* not 0: a launch of the calling thread that finds no room fails at once with TOO_MANY_IN_FLIGHT, and nothing is
+ * launched. 0, the default: it waits. Returns the value before. */
+LOCKSTEP_API int lockstep_set_no_wait(int no_wait);
 
 /* ---- embedded coordinator ------------------------------------------------------------------------------------------
  * */

@@ -16,6 +16,7 @@ Every run needs a coordinator: the command `lockstep coordinator --listen :4000`
 connect, Communicator   this process's place in a run: collectives, admission, the world
 Options                 keyword arguments of both
 Work, wait_any          calls in flight; `await work` under asyncio
+no_wait                 launches that find no room for another call raise TooManyInFlight instead of waiting
 Result                  how a call ended: who contributed, hash, retries
 State                   arrays and numbers that a sync makes equal on all peers
 Coordinator             a coordinator inside this process
@@ -26,6 +27,7 @@ Op, WireFormat, ...     enums that also accept their names
 from __future__ import annotations
 
 from . import errors
+from ._launches import no_wait
 from ._lockstep import Result, Work, version
 from ._wait import wait_any
 from .communicator import COLLECTIVE_TIMEOUT, CONNECT_TIMEOUT, Communicator, Options, connect
@@ -102,5 +104,6 @@ __all__ = [
     "__version__",
     "connect",
     "errors",
+    "no_wait",
     "wait_any",
 ]

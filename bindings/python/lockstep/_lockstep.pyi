@@ -600,6 +600,7 @@ def philox(
     Sets words to those of the counters (first, *rest), (first + 1, *rest), ...: 4 words for each.
     """
 
+def set_no_wait(arg0: bool) -> bool: ...
 def sgd_step(
     theta: typing.Any, gradient: typing.Any, lr: typing.SupportsFloat | typing.SupportsIndex, model: typing.Any
 ) -> None:

@@ -140,7 +140,8 @@ class Refused(Error, ConnectionRefusedError):
 
 
 class TooManyInFlight(Error):
-    """256 calls were in flight, or 16 states published or fetched. Wait for one of them first."""
+    """There was no room for another call (65,536 are in flight or wait), and the launch may not wait for room: inside
+    no_wait(), or in an event loop. Or 16 states are published or fetched. Wait for one of them first."""
 
     _status = 14
 

@@ -72,6 +72,12 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
 
 namespace {
 
+// Whether this thread runs an event loop of asyncio, which must not wait. Takes the GIL.
+bool is_in_event_loop() {
+  const py::gil_scoped_acquire acquired;
+  return !py::module_::import("asyncio").attr("_get_running_loop")().is_none();
+}
+
 class Communicator {
  public:
   explicit Communicator(HandlePtr handle) : handle_(std::move(handle)) { check(lockstep_peer_id_self(comm(), &id_)); }
@@ -91,8 +97,14 @@ class Communicator {
   template <typename Args>
   std::shared_ptr<Work> start(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_work**),
                               const Args& args, Loans loans, py::object owner) {
-    return start_with([&](lockstep_work** work) { return function(comm(), &args, work); }, std::move(loans),
-                      std::move(owner));
+    const auto launch = [&](lockstep_work** work) {
+      const int before = lockstep_set_no_wait(1);
+      const lockstep_status status = function(comm(), &args, work);
+      lockstep_set_no_wait(before);
+      if (status != LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT || before != 0 || is_in_event_loop()) return status;
+      return function(comm(), &args, work);
+    };
+    return start_with(launch, std::move(loans), std::move(owner));
   }
   template <typename Function>
   std::shared_ptr<Work> start_with(Function&& function, Loans loans, py::object owner) {
@@ -105,6 +117,7 @@ class Communicator {
       const WithoutGil released;
       status = std::forward<Function>(function)(&work);
     }
+    if (status == LOCKSTEP_ERR_INTERRUPTED) raise_pending();
     if (status != LOCKSTEP_OK) check(status);
     return std::make_shared<Work>(Call::start(work, std::move(loans)), std::move(owner));
   }

@@ -152,13 +152,13 @@ TEST(LaunchQueue, WaitingCallsEndWithTheRun) {
 
 // Rule 21: a call that was launched before admit belongs to the cohort that ends.
 TEST(LaunchQueue, AdmitIsSaidOnceAllCallsBeforeItHaveBegun) {
-  Burst burst;
+  Burst burst(8);
   burst.run.me.admit();
   burst.launch(late(2));
+  burst.run.stopped({burst.tags[0], burst.tags[1], burst.tags[2]});  // 3 and 4 begin in order, 5 in turn
+  burst.run.stopped({burst.tags[3], burst.tags[4]});
   EXPECT_EQ(burst.run.coordinator->count<wire::Admit>(), 0U);
-  burst.run.stopped({burst.tags[0], burst.tags[1], burst.tags[2]});
-  EXPECT_EQ(burst.run.coordinator->count<wire::Admit>(), 0U);
-  burst.run.stopped({burst.tags[3]});
+  burst.run.stopped({burst.tags[5]});
   ASSERT_EQ(burst.run.coordinator->count<wire::Admit>(), 1U);
   EXPECT_EQ(burst.run.coordinator->last<wire::Admit>()->open.size(), 2U);
   EXPECT_FALSE(burst.begun(late(2)));
@@ -169,6 +169,7 @@ TEST(LaunchQueue, APeerThatHasCalledAdmitRefusesWhatItHasNotLaunched) {
   Burst burst;
   burst.ready(late(3));
   burst.run.me.admit();
+  burst.run.me.run();
   const auto* stop = burst.run.coordinator->last<wire::StopRound>();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->key, Peer3::key(late(3)));

@@ -42,7 +42,7 @@ TEST(LyingEagerSender, AffectsNoOtherPeer) {
       {"a use to come", offers([](auto& o) { o.key.use = 99; }), ""},
       {"more rounds than can be in flight",
        [](Small& r) {
-         for (std::uint64_t tag = 1000; tag < 1600; ++tag) r.low->say(Small::offer(tag));
+         for (std::uint64_t tag = 1000; tag <= 1000 + 2 * kMaxRoundsInFlight; ++tag) r.low->say(Small::offer(tag));
        },
        "more offers"},
       {"more segments than can be under way",
@@ -110,7 +110,7 @@ TEST(LyingEagerSender, DownstreamTakesNoSlotOfUpstream) {
   }
   run.me.run();
   run.offered(8);
-  for (std::uint64_t tag = 1000; tag < 1600; ++tag) {
+  for (std::uint64_t tag = 1000; tag <= 1000 + 2 * kMaxRoundsInFlight; ++tag) {
     wire::Offer offer = Small::offer(tag);
     wire::Segment segment = Small::partial(tag);
     offer.attempt = Generation{2};

@@ -519,10 +519,12 @@ TEST(LyingCoordinator, HarmlessMessagesAreIgnored) {
          for (std::uint32_t i = 0; i < kMaxVerdicts; ++i)
            p.kept.push_back({CohortId{i % 3}, GroupId{i % 2}, Tag{1}, i});
          r.install(p);
-         p.number.value = ++r.proposals;
-         for (auto& verdict : p.verdicts) verdict.key.tag.value = 6000;
-         r.install(p);
-         EXPECT_LE(r.me.footprint().remembered, kMaxRememberedOutcomes);
+         for (std::uint64_t tag = 6000; tag <= 6000 + kMaxRememberedOutcomes / kMaxVerdicts; ++tag) {
+           p.number.value = ++r.proposals;
+           for (auto& verdict : p.verdicts) verdict.key.tag.value = tag;
+           r.install(p);
+         }
+         EXPECT_EQ(r.me.footprint().remembered, kMaxRememberedOutcomes);
        },
        ""},
   };

@@ -87,7 +87,7 @@ TEST(Codec, AFrameWithAnotherChecksumIsAnError) {
 TEST(Codec, ACountOverItsLimitIsRefusedBeforeAllocation) {
   Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
   put_u32(frame.body, 8, 4'000'000'000U);
-  EXPECT_EQ(error_of(frame), "Flush.open: 4000000000 entries, at most 512 allowed");
+  EXPECT_EQ(error_of(frame), "Flush.open: 4000000000 entries, at most 832 allowed");
 }
 
 TEST(Codec, ACountOverTheRemainingBytesIsRefusedBeforeAllocation) {
