@@ -2,7 +2,8 @@
 // engine (engine.h) on its own thread.
 //
 // Every method may be called from any thread at any time. No method blocks, except create(), launch() while there is no
-// room for another call, wait(), unpublish(), settle() and footprint() (briefly), and the destructor. Only the destructor must be the last call.
+// room for another call, wait(), unpublish(), settle() and footprint() (briefly), and the destructor. Only the
+// destructor must be the last call.
 #pragma once
 
 #include <atomic>

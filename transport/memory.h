@@ -84,8 +84,8 @@ class Scratch {
 };
 
 // Thread-safe. Fresh pages cost more than a copy, so blocks are kept, at most as many as rounds can be in flight: calls
-// that wait have blocks whose pages were never touched, and a burst of calls leaves little behind. Invariant: lent and kept bytes together never
-// exceed the most bytes that were ever lent at the same time.
+// that wait have blocks whose pages were never touched, and a burst of calls leaves little behind. Invariant: lent and
+// kept bytes together never exceed the most bytes that were ever lent at the same time.
 class ScratchPool {
  public:
   ScratchPool();

@@ -53,11 +53,9 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "members drop a round that is retained for a leaver") \
   X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit belongs to the old cohort") \
   /* calls that wait */ \
-  X(kPullsNothing, "pulls-nothing", "L1", kCommon, "a neighbour's announcement does not pull a call out of the queue") \
   X(kNonePasses, "none-passes", "L1", kCommon, "no call in the queue passes those that wait for other peers") \
-  X(kQueueReversed, "queue-reversed", "S2 S10 S1 L1", kCommon, "calls of one tag leave the queue in the reverse order") \
+  X(kQueueReversed, "queue-reversed", "S2 S10 S1 L1", kCommon, "calls of one tag leave the queue in reverse") \
   X(kWaitingDropped, "waiting-dropped", "L4", kCommon, "calls in the queue do not end with the run") \
-  X(kWaitsUntimed, "waits-untimed", "L4", kRare, "the time-out of a call begins when the call leaves the queue") \
   /* admission */ \
   X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "an admission does not wait for every member") \
   X(kAdmitToldToNobody, "admit-told-to-nobody", "L1 L3", kRare, "members do not learn which members called admit") \

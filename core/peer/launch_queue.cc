@@ -91,7 +91,7 @@ void LaunchQueue::index(std::uint64_t order, const Entry& entry) {
   bytes_ += bytes_of(entry.request);
   if (entry.stop) return;
   by_call_.emplace(entry.call, order);
-  if (entry.limit != kNever && !mutant(Mutant::kWaitsUntimed)) limits_.emplace(entry.limit, order);
+  if (entry.limit != kNever) limits_.emplace(entry.limit, order);
 }
 
 void LaunchQueue::forget_call(std::uint64_t order, const Entry& entry) {

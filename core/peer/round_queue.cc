@@ -38,7 +38,6 @@ void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
   round.request = std::move(entry.request);
   round.what = entry.what;
   round.limit = entry.limit;
-  if (mutant(Mutant::kWaitsUntimed)) round.limit = context_.deadline_after(round.request.timeout);
   round.deadline = round.limit;
   if (entry.stop) {
     round.stop = std::move(entry.stop);
@@ -78,7 +77,7 @@ void Rounds::pull(const RoundKey& key) {
   const std::uint32_t next = cohort->uses.next(key.tag);
   if (is_earlier_use(key.use, next)) return;
   const std::size_t ahead = key.use - next;
-  if (queue_.count(key.tag) <= ahead || mutant(Mutant::kPullsNothing)) return;
+  if (queue_.count(key.tag) <= ahead) return;
   if (rounds_.size() + ahead >= std::size_t{2} * context_.options.window) {
     pulls_wait_ = true;
     return;
@@ -105,8 +104,8 @@ void Rounds::pull_announced() {
   }
 }
 
-// Of the calls that all peers have launched, the first in the order of tags finds a place everywhere, whatever else waits
-// for others: so one round at least goes on, in whatever orders peers launch. False: it may not begin now.
+// Of the calls that all peers have launched, the first in the order of tags finds a place everywhere, whatever else
+// waits for others: so one round at least goes on, in whatever orders peers launch. False: it may not begin now.
 bool Rounds::pass(Tag tag) {
   if (mutant(Mutant::kNonePasses) || queue_.count(tag) == 0) return false;
   const std::uint64_t order = queue_.nth(tag, 0);

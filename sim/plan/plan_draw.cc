@@ -535,6 +535,16 @@ void draw_gangs(Plan& plan, Draws& draws) {
   }
 }
 
+// Limits of what is under way at once: few eager segments, and more calls than the window takes.
+void narrow(Plan& plan, Draws& draws, Dice dice) {
+  if (draws.permille(300))
+    plan.links.eager_segments = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
+  if (!dice.permille(350, Purpose::kWindow, 0)) return;
+  plan.links.window = static_cast<std::uint32_t>(dice.range(1, 3, Purpose::kWindow, 1));
+  if (dice.permille(700, Purpose::kWindow, 2))
+    plan.program.ops_per_step = static_cast<std::uint32_t>(dice.range(3, 10, Purpose::kWindow, 3));
+}
+
 }  // namespace
 
 Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
@@ -599,13 +609,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (!options.calm) flip_bits(plan, dice);
   if (draws.permille(750))
     plan.end.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
-  if (draws.permille(300))
-    plan.links.eager_segments = static_cast<std::uint32_t>(draws.one_of<std::uint64_t>({0, 1, 2}));
-  if (dice.permille(350, Purpose::kWindow, 0)) {  // more calls at once than the window takes
-    plan.links.window = static_cast<std::uint32_t>(dice.range(1, 3, Purpose::kWindow, 1));
-    if (dice.permille(700, Purpose::kWindow, 2))
-      plan.program.ops_per_step = static_cast<std::uint32_t>(dice.range(3, 10, Purpose::kWindow, 3));
-  }
+  narrow(plan, draws, dice);
   if (draws.permille(500)) plan.links.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.state.publish = plan.state.shared && draws.permille(600);
   draw_states(plan, dice);

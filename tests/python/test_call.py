@@ -245,14 +245,18 @@ def test_the_group_is_of_use_after_an_error_among_many_calls(peers: Peers) -> No
 def test_a_launch_without_room_fails_on_request(peers: Peers) -> None:
     launched = 0
 
-    def main(run: Run, number: int) -> None:
+    def launch_without_end(run: Run) -> None:
         nonlocal launched
+        while True:
+            run.barrier_async(tag=launched % 7 + 1)
+            launched += 1
+
+    def main(run: Run, number: int) -> None:
         if number == 1:
-            return run.barrier()
+            run.barrier()
+            return
         with lockstep.no_wait(), pytest.raises(lockstep.TooManyInFlight, match="65536 calls"):
-            while True:
-                run.barrier_async(tag=launched % 7 + 1)
-                launched += 1
+            launch_without_end(run)
         run.close()
 
     with contextlib.suppress(lockstep.Error):  # the other peer loses its last neighbour, or not

@@ -57,6 +57,10 @@ def test_groups_share_a_thread(meeting: str) -> None:
     check(run("groups", 2, meeting), "over")
 
 
+def test_a_call_for_each_of_many_tensors(meeting: str) -> None:
+    check(run("many", 3, meeting, "1000"), "many 1000")
+
+
 def test_a_timeout_ends_one_collective(meeting: str) -> None:
     check(run("times_out", 3, meeting), "over")
 

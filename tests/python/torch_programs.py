@@ -14,6 +14,7 @@ import hashlib
 import os
 import signal
 import sys
+import time
 from typing import Any, Callable
 
 import lockstep.torch
@@ -542,6 +543,23 @@ def buffers() -> None:
         print(f"step {step}: {group.size()} ranks, hash {hash_of(net.parameters())}", flush=True)
 
 
+def many() -> None:
+    """A call for each of many tensors, all in flight at once, twice; the number is the last argument."""
+    rank, size = start("lockstep")
+    count = int(sys.argv[5])
+    for _ in range(2):
+        tensors = [torch.full((3,), float(rank + i)) for i in range(count)]
+        dist.barrier()
+        began = time.monotonic()
+        for work in [dist.all_reduce(tensor, async_op=True) for tensor in tensors]:
+            work.wait()
+        each = (time.monotonic() - began) / count
+        wanted = torch.tensor([float(size * i + size * (size - 1) // 2) for i in range(count)])
+        assert torch.equal(torch.stack(tensors), wanted.unsqueeze(1).expand(count, 3))
+        print(f"many {count}: {each * 1e6:.1f} us each", flush=True)
+    dist.destroy_process_group()
+
+
 def hash_of(tensors: Any) -> str:
     digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors))
     return digest.hexdigest()[:16]
@@ -558,6 +576,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "times_out": times_out,
     "refused": refused,
     "buffers": buffers,
+    "many": many,
 }
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@
 namespace lockstep::transport {
 namespace {
 
-constexpr Duration kLong = seconds(30);
+constexpr Duration kMuchLater = seconds(30);
 
 TEST(LaunchGate, TakesSoManyCallsAndBytes) {
   LaunchGate calls(2, 1000);
@@ -42,7 +42,7 @@ TEST(LaunchGate, AThreadWaitsUntilACallEnds) {
   begun.get_future().wait();
   room = {};
   waits.join();
-  EXPECT_TRUE(gate.wait(1, kLong, nullptr, call));
+  EXPECT_TRUE(gate.wait(1, kMuchLater, nullptr, call));
 }
 
 TEST(LaunchGate, AWaitEndsWithItsTimeOut) {
@@ -57,7 +57,7 @@ TEST(LaunchGate, AWaitEndsWhenItIsInterrupted) {
   LaunchGate gate(0, 1000);
   const Call call(CallId{1});
   const Interrupted interrupted = [] { return true; };
-  EXPECT_THROW((void)gate.wait(1, kLong, interrupted, call), LaunchInterrupted);
+  EXPECT_THROW((void)gate.wait(1, kMuchLater, interrupted, call), LaunchInterrupted);
   EXPECT_THROW((void)gate.wait(1, std::nullopt, interrupted, call), LaunchInterrupted);
 }
 

@@ -140,8 +140,10 @@ class Refused(Error, ConnectionRefusedError):
 
 
 class TooManyInFlight(Error):
-    """There was no room for another call (65,536 are in flight or wait), and the launch may not wait for room: inside
-    no_wait(), or in an event loop. Or 16 states are published or fetched. Wait for one of them first."""
+    """65,536 calls were in flight or waited, or 16 states were published or fetched. Wait for one of them first.
+
+    A launch raises this inside no_wait() and in an event loop of asyncio; elsewhere the launch waits for room.
+    """
 
     _status = 14
 
