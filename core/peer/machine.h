@@ -1,7 +1,7 @@
 // The peer's inside: hands each input to the part that it concerns, and carries out what a part's decision means for
 // the others. The parts are Views (what the members are), Admission (in and out), Rounds (collective calls),
-// PointToPoint (sends and receives) and StateTransfers (publications and prefetches); Session talks to the coordinator, Mesh to the neighbours. archive.cc
-// names all that they hold, for recordings.
+// PointToPoint (sends and receives) and StateTransfers (publications and prefetches); Session talks to the
+// coordinator, Mesh to the neighbours. archive.cc names all that they hold, for recordings.
 #pragma once
 
 #include <cstddef>

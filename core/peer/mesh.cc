@@ -128,7 +128,7 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   set_timer(now + options_.dial_timeout);
 }
 
-// Rule 44: a link that this peer may not dial. Parked streams, and those that are being replaced, make a knock needless.
+// Rule 44: a link that this peer may not dial.
 void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
   if (link.dials || link.relation != Relation::kNeighbour || link.use != wire::LinkUse::kTransfer) return;
   const auto is_open = [](const Stripe& stripe) { return stripe.stream.value != 0; };

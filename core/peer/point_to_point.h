@@ -1,6 +1,6 @@
 // Point-to-point transfers: tensors that one member sends to another (rules 44 to 48 of docs/protocol.md). The
-// coordinator takes no part, and neither cohorts nor groups matter. Two files carry it out: point_to_point.cc (calls, and
-// how they end) and point_to_point_traffic.cc (what the other members say and send).
+// coordinator takes no part, and neither cohorts nor groups matter. Two files carry it out: point_to_point.cc (calls,
+// and how they end) and point_to_point_traffic.cc (what the other members say and send).
 //
 // The receiver matches: the n-th send of a tag to this peer meets the n-th receive that takes it. A send is offered
 // with a number, in the order of calls; a small one goes at once, a large one when its receive is there. Knows neither

@@ -1,7 +1,7 @@
 // Point-to-point transfers. S2: a receive that has ended well holds what one send of its tag and of its sender gave; no
 // other receive has taken that send, and the sends of one member with one tag are taken in the order of their calls, by
-// receives in the order of theirs. L1: a transfer that both sides have called ends. L2: no transfer ends without a cause,
-// and the loss of a third member is none. S10: arguments that agree are not refused.
+// receives in the order of theirs. L1: a transfer that both sides have called ends. L2: no transfer ends without a
+// cause, and the loss of a third member is none. S10: arguments that agree are not refused.
 #pragma once
 
 #include <algorithm>

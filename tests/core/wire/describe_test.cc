@@ -75,7 +75,7 @@ TEST(Describe, AMessageIsOneLine) {
 
 TEST(Describe, TheKeyOfTheRunIsNotShown) {
   EXPECT_EQ(describe(Message(Link{PeerId{0, 1}, PeerId{0, 2}, StripeIndex{3}, 4, LinkKey{5, 6}})),
-            "Link{from: 1, to: 2, stripe: 3, stripes: 4, key: (secret), direct: false}");
+            "Link{from: 1, to: 2, stripe: 3, stripes: 4, key: (secret), use: ring}");
   Propose propose;
   propose.link_key = {77777, 88888};
   const std::string line = describe(Message(propose));

@@ -1,0 +1,233 @@
+// Transfers with a neighbour that the test plays: what goes when, what happens to lies, and how calls end.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "core/kernels/checksum.h"
+#include "tests/core/peer/peer3.h"
+
+namespace lockstep::peer {
+namespace {
+
+constexpr Tag kTag{3};
+
+wire::SendOffer offer_of(std::uint64_t number, std::uint64_t count, bool eager, Tag tag = kTag) {
+  return {.number = number,
+          .id = number,
+          .tag = tag,
+          .type = DataType::kU8,
+          .count = count,
+          .segment_bytes = 1024,
+          .eager = eager};
+}
+
+wire::SendReport report_of(std::uint64_t number, std::uint64_t heard, std::uint64_t id, wire::SendState state,
+                           Status status = Status::kOk, std::string text = {}) {
+  return {number, heard, id, state, status, std::move(text)};
+}
+
+wire::Segment segment_of(std::uint64_t id, std::uint32_t index, std::uint32_t length) {
+  return {wire::send_key(id), {}, wire::Phase::kTransfer, SegmentIndex{index}, length};
+}
+
+std::uint64_t checksum_of(std::size_t length) { return checksum(std::vector<std::byte>(length, std::byte{9})); }
+
+class Transfers : public ::testing::Test {
+ public:
+  void says(const wire::Message& message) {
+    run->low->say(message);
+    run->me.run();
+  }
+  void sends(std::uint64_t id, std::uint32_t index, std::uint32_t length) {
+    run->low->say_segment(segment_of(id, index, length), std::byte{9}, checksum_of(length));
+    run->me.run();
+  }
+  [[nodiscard]] Status status(CallId call) const {
+    return run->me.outcome(call) == nullptr ? Status::kInternal : run->me.outcome(call)->status;
+  }
+  [[nodiscard]] bool is_open(CallId call) const { return run->me.outcome(call) == nullptr; }
+  [[nodiscard]] bool holds_nines(CallId call) const {
+    const auto bytes = run->me.received(call);
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{9}; });
+  }
+
+  std::unique_ptr<Peer3> run = std::make_unique<Peer3>();
+};
+
+TEST_F(Transfers, ASmallSendGoesWithItsOfferAndEndsWithItsReport) {
+  const CallId call = run->me.send(kLow, kTag, 100);
+  run->me.run();
+  const auto* offer = run->low->last<wire::SendOffer>();
+  ASSERT_NE(offer, nullptr);
+  EXPECT_TRUE(offer->eager);
+  EXPECT_TRUE(is_open(call));
+  says(report_of(1, 1, 1, wire::SendState::kHeld));
+  EXPECT_EQ(status(call), Status::kOk);
+}
+
+TEST_F(Transfers, ALargeSendWaitsForItsReceive) {
+  const CallId call = run->me.send(kLow, kTag, 3000);
+  run->me.run();
+  ASSERT_NE(run->low->last<wire::SendOffer>(), nullptr);
+  EXPECT_FALSE(run->low->last<wire::SendOffer>()->eager);
+  EXPECT_EQ(run->low->last<wire::Segment>(), nullptr);
+  says(wire::SendReady{1, {0b010}});
+  says(report_of(1, 1, 1, wire::SendState::kReceived));
+  EXPECT_EQ(status(call), Status::kOk);
+}
+
+TEST_F(Transfers, ASmallTensorWaitsInTheEarlyBufferForItsReceive) {
+  run->low->say(offer_of(1, 100, true));
+  sends(1, 0, 100);
+  ASSERT_NE(run->low->last<wire::SendReport>(), nullptr);
+  EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kHeld);
+  const CallId other = run->me.receive(kLow, Tag{4}, 100);
+  const CallId call = run->me.receive({}, kTag, 100);
+  run->me.run();
+  EXPECT_TRUE(is_open(other));
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_EQ(run->me.outcome(call)->partner, kLow);
+  EXPECT_TRUE(holds_nines(call));
+  EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kFreed);
+}
+
+TEST_F(Transfers, ALargeTensorLandsInItsReceiveSegmentBySegment) {
+  says(offer_of(1, 2500, false));
+  const CallId call = run->me.receive(kLow, kTag, 2500);
+  run->me.run();
+  ASSERT_NE(run->low->last<wire::SendReady>(), nullptr);
+  sends(1, 2, 452);
+  sends(1, 0, 1024);
+  EXPECT_TRUE(is_open(call));
+  sends(1, 0, 1024);  // a second time: to the sink
+  sends(1, 1, 1024);
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_TRUE(holds_nines(call));
+  EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kReceived);
+}
+
+TEST_F(Transfers, RepeatedAndEarlyMessagesAreNotTaken) {
+  const CallId first = run->me.receive(kLow, kTag, 8);
+  const CallId second = run->me.receive(kLow, kTag, 16);
+  says(offer_of(2, 16, true));  // 1 is missing
+  says(offer_of(1, 8, true));
+  says(offer_of(1, 8, true));
+  sends(1, 0, 8);
+  EXPECT_EQ(status(first), Status::kOk);
+  EXPECT_TRUE(is_open(second));
+  says(offer_of(2, 16, true));
+  sends(2, 0, 16);
+  EXPECT_EQ(status(second), Status::kOk);
+}
+
+TEST_F(Transfers, DifferingCountsEndBothWithTheNamesOfBoth) {
+  const CallId call = run->me.receive(kLow, kTag, 8);
+  says(offer_of(1, 9, false));
+  EXPECT_EQ(status(call), Status::kMismatch);
+  const auto* report = run->low->last<wire::SendReport>();
+  ASSERT_NE(report, nullptr);
+  EXPECT_EQ(report->state, wire::SendState::kRefused);
+  EXPECT_EQ(report->text, run->me.outcome(call)->text);
+  EXPECT_NE(report->text.find("p1 sends u8 [9], me receives u8 [8]"), std::string::npos) << report->text;
+}
+
+TEST_F(Transfers, AnAbortTellsTheOtherSide) {
+  const CallId sent = run->me.send(kLow, kTag, 3000);
+  run->me.run();
+  run->me.stop(sent, "enough");
+  run->me.run();
+  EXPECT_EQ(status(sent), Status::kAborted);
+  EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kWithdrawn);
+  says(report_of(1, 2, 1, wire::SendState::kRefused, Status::kAborted, "x"));
+  const CallId received = run->me.receive(kLow, kTag, 2000);
+  wire::SendOffer offer = offer_of(2, 2000, false);  // reports and offers share their numbers
+  offer.id = 1;
+  says(offer);
+  EXPECT_TRUE(is_open(received));
+  says(report_of(3, 2, 1, wire::SendState::kWithdrawn, Status::kTimedOut, "late"));
+  EXPECT_EQ(status(received), Status::kTimedOut);
+  EXPECT_EQ(run->me.outcome(received)->text, "late");
+}
+
+TEST_F(Transfers, TheLossOfThePartnerEndsATransferAndAThirdLossDoesNot) {
+  const CallId with_low = run->me.receive(kLow, kTag, 8);
+  const CallId with_high = run->me.send(kHigh, kTag, 8000);
+  run->me.run();
+  run->install(run->loss_of(kHigh));
+  EXPECT_TRUE(is_open(with_low));
+  EXPECT_EQ(status(with_high), Status::kPeerLost);
+  EXPECT_NE(run->me.outcome(with_high)->text.find("p9 was lost"), std::string::npos);
+}
+
+TEST_F(Transfers, ALeaveWaitsForItsSends) {
+  const CallId sent = run->me.send(kLow, kTag, 100);
+  const CallId never = run->me.receive(kLow, kTag, 8);
+  run->me.run();
+  (void)run->me.leave();
+  run->me.run();
+  EXPECT_EQ(status(never), Status::kNotConnected);
+  EXPECT_EQ(run->coordinator->last<wire::Leave>(), nullptr);
+  says(report_of(1, 1, 1, wire::SendState::kHeld));
+  EXPECT_EQ(status(sent), Status::kOk);
+  EXPECT_NE(run->coordinator->last<wire::Leave>(), nullptr);
+}
+
+TEST_F(Transfers, ATimeOutNamesTheCallAndWhatItWaitsFor) {
+  const CallId call = run->me.receive(kLow, kTag, 8, milliseconds(30));
+  run->me.pass(milliseconds(30));
+  run->me.run();
+  EXPECT_EQ(status(call), Status::kTimedOut);
+  EXPECT_EQ(run->me.outcome(call)->text,
+            "recv of u8 [8] with tag 3 from p1: me timed out after 30 ms: p1 has not sent it");
+}
+
+TEST_F(Transfers, LiesEndTheirStream) {
+  const std::function<void(Transfers&)> lies[] = {
+      [](Transfers& t) { t.says(report_of(1, 0, 1, wire::SendState::kReceived)); },
+      [](Transfers& t) { t.says(report_of(1, 0, 1, wire::SendState::kFreed)); },
+      [](Transfers& t) {
+        t.says(wire::SendReady{1, {}});
+      },
+      [](Transfers& t) { t.says(wire::SendsHeard{5}); },
+      [](Transfers& t) { t.says(offer_of(1, 20'000, true)); },
+      [](Transfers& t) { t.says(offer_of(1, std::uint64_t{1} << 40U, false)); },
+      [](Transfers& t) {
+        auto offer = offer_of(1, 5, false);
+        offer.id = 2;
+        t.says(offer);
+      },
+      [](Transfers& t) {
+        auto offer = offer_of(1, 5, false);
+        offer.segment_bytes = 0;
+        t.says(offer);
+      },
+      [](Transfers& t) {
+        for (std::uint64_t i = 1; i <= kMaxEagerSends + 1; ++i) t.says(offer_of(i, 5, true));
+      },
+      [](Transfers& t) {
+        for (std::uint64_t i = 1; i <= kMaxOffers + 1; ++i) t.run->low->say(offer_of(i, 5, false));
+        t.run->me.run();
+        t.run->me.run();
+      },
+      [](Transfers& t) {
+        t.says(offer_of(1, 100, true));
+        t.sends(1, 1, 100);
+      },
+      [](Transfers& t) {
+        t.says(offer_of(1, 100, true));
+        t.sends(1, 0, 99);
+      },
+  };
+  for (const auto& lie : lies) {
+    run = std::make_unique<Peer3>();
+    const auto streams = run->me.footprint().streams;
+    lie(*this);
+    run->me.run();
+    EXPECT_LT(run->me.footprint().streams, streams) << &lie - lies;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::peer
