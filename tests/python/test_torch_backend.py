@@ -53,6 +53,16 @@ def test_a_dead_process_stops_nobody(program: str, meeting: str) -> None:
     check(survivors, "survived")
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_tags_match_in_any_order(size: int, meeting: str) -> None:
+    check(run("any_order", size, meeting), "over")
+
+
+@pytest.mark.parametrize("sender", [0, 1])
+def test_a_program_that_ends_delivers_what_it_has_sent(sender: int, meeting: str) -> None:
+    check(run("sends_and_ends", 2, meeting, str(sender)), "over")
+
+
 def test_groups_share_a_thread(meeting: str) -> None:
     check(run("groups", 2, meeting), "over")
 

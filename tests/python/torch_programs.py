@@ -128,8 +128,6 @@ def collectives(rank: int, size: int) -> dict[str, Any]:
         dist.all_reduce(x, group=group)
         out["new_group"] = x
         out["send and recv of two"] = exchanged(rank, [0, size - 1], group)
-        if isinstance(group, lockstep.torch.ProcessGroup):
-            assert not group._membership.pairs._pairs  # it has sent over its own run
     most = list(
         range(size - 1, max(-1, size - 4), -1)
     )  # the last three, whose ranks in the group differ from the world's
@@ -416,6 +414,60 @@ def times_out() -> None:
     dist.destroy_process_group()
 
 
+def any_order() -> None:
+    """Tags match in any order, also among many transfers; the source may be left open."""
+    rank, size = start("lockstep")
+    other = (rank + 1) % size
+    tags = list(range(64))
+    received = {tag: torch.zeros(3) for tag in tags}
+    works = [dist.irecv(received[tag], (rank - 1) % size, tag=tag) for tag in (tags if rank else reversed(tags))]
+    works += [dist.isend(numbers(100 * rank + tag, 3), other, tag=tag) for tag in (reversed(tags) if rank else tags)]
+    for work in works:
+        assert work is not None
+        work.wait()
+    for tag in tags:
+        assert torch.equal(received[tag], numbers(100 * ((rank - 1) % size) + tag, 3))
+    dist.barrier()
+    if rank == 0:
+        sources = set()
+        for _ in range(size - 1):
+            x = torch.zeros(1)
+            source = dist.recv(x, tag=99)
+            assert x.item() == source
+            sources.add(source)
+        assert sources == set(range(1, size))
+    else:
+        dist.send(torch.tensor([float(rank)]), 0, tag=99)
+    if rank < 2:
+        error = failure_of(
+            lambda: dist.send(torch.zeros(70_000), 1) if rank == 0 else dist.recv(torch.zeros(70_001), 0)
+        )
+        assert "70000" in str(error), error
+        assert "70001" in str(error), error
+    dist.barrier()
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
+def sends_and_ends() -> None:
+    """What a rank has sent arrives, although its program ends right after isend."""
+    rank, _ = start("lockstep")
+    sender = int(sys.argv[5])
+    store = dist.distributed_c10d._get_default_store()
+    sizes = (10, 50_000, 3_000_000)
+    if rank == sender:
+        for size in sizes:
+            dist.isend(torch.full((size,), float(size)), 1 - sender, tag=size)
+        store.set("sent", b"1")
+    else:
+        store.wait(["sent"])
+        for size in sizes:
+            x = torch.zeros(size)
+            dist.recv(x, sender, tag=size)
+            assert (x == size).all()
+    print("over", flush=True)
+
+
 def groups() -> None:
     """Many groups need no further thread, and few descriptors each."""
     _, size = start("lockstep")
@@ -573,6 +625,8 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "elastic": lambda: loses_one(True),
     "partner": loses_partner,
     "groups": groups,
+    "any_order": any_order,
+    "sends_and_ends": sends_and_ends,
     "times_out": times_out,
     "refused": refused,
     "buffers": buffers,

@@ -797,6 +797,51 @@ class Communicator:
             is_root = _is_root(root, self.id)
         return self._native.broadcast_async(array, root, is_root, (tag, timeout, minimum_world))
 
+    def send(self, array: Array, to: PeerId, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT) -> Result:
+        """Sends an array to one member. Ends when that member's process has all bytes.
+
+        A recv() of the member with the same tag takes the array: the first that was sent with that tag, and not taken
+        yet. Arrays of at most 16 KiB need not wait for it: the receiver keeps 64 from each member. Neither other
+        members nor the coordinator take part, and the loss of a third member ends no transfer.
+
+        array: the elements; only read.
+        to: the id of a member of the run, for example `run.members()[0]`; not this peer itself.
+        tag: 0 to 2**64-1; tags of transfers and of collectives are independent.
+        timeout: seconds after which the call ends (TimedOut); None for no limit.
+        Returns a Result with `partner` (the receiver) and `count`.
+        Raises InvalidArgument, Mismatch (dtype or number of elements differ from those of recv()), PeerLost (the
+        receiver is lost, or has left), TimedOut, Aborted, NotConnected.
+        """
+        return self._native.send(array, to, (tag, timeout))
+
+    def send_async(self, array: Array, to: PeerId, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT) -> Work:
+        """Begins send()."""
+        return self._native.send_async(array, to, (tag, timeout))
+
+    def recv(
+        self, array: Array, source: PeerId | None = None, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT
+    ) -> Result:
+        """Receives an array that one member has sent to this peer with send().
+
+        array: room for the elements, with the dtype and the number of elements that are sent; unspecified after an
+            error.
+        source: the id of the sender; None for any member: the first whose array with this tag is announced.
+        tag, timeout: see send().
+        Returns a Result with `partner` (the sender) and `count`; result.output is `array`.
+        Raises the errors of send(); PeerLost if the source is lost, or leaves before it has sent anything.
+        """
+        result = self._native.recv(array, source, (tag, timeout))
+        result.output = array
+        return result
+
+    def recv_async(
+        self, array: Array, source: PeerId | None = None, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT
+    ) -> Work:
+        """Begins recv()."""
+        work = self._native.recv_async(array, source, (tag, timeout))
+        work._on_end = _setter(array)
+        return work
+
     def barrier(
         self, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT, minimum_world: int = 0, retry: bool = True
     ) -> Result:

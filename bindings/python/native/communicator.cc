@@ -449,6 +449,36 @@ struct Broadcast {
   }
 };
 
+// A send or a recv of one array.
+template <typename Args>
+struct Transfer {
+  Args args;
+  Loans loans;
+
+  // `options`: (tag, timeout)
+  Transfer(Args fresh, const py::object& array, Array::Access access, const py::tuple& options) : args(fresh) {
+    const Array& one = loans.arrays.emplace_back(array, "array", access);
+    args.data = one.data();
+    args.count = one.count();
+    args.type = one.type();
+    args.tag = to_number<std::uint64_t>(options[0], "tag");
+    args.timeout_ms = milliseconds_of(options[1], "timeout", false);
+  }
+};
+
+Transfer<lockstep_send_args> send_of(const py::object& array, const py::object& to, const py::tuple& options) {
+  Transfer<lockstep_send_args> call(LOCKSTEP_SEND_ARGS_INIT, array, Array::Access::kRead, options);
+  call.args.to = to_peer_id(to);
+  return call;
+}
+
+// `source`: None for any member.
+Transfer<lockstep_recv_args> recv_of(const py::object& array, const py::object& source, const py::tuple& options) {
+  Transfer<lockstep_recv_args> call(LOCKSTEP_RECV_ARGS_INIT, array, Array::Access::kWrite, options);
+  if (!source.is_none()) call.args.from = to_peer_id(source);
+  return call;
+}
+
 // `options`: (tag, timeout, minimum_world, retry)
 lockstep_barrier_args barrier_args(const py::tuple& options) {
   lockstep_barrier_args args = LOCKSTEP_BARRIER_ARGS_INIT;
@@ -555,6 +585,29 @@ void define_collectives(py::class_<Communicator>& c) {
   c.def("barrier_async", [](const py::object& self, const py::tuple& options) {
     const auto args = from(self).reading("barrier", options[0], [&] { return barrier_args(options); });
     return from(self).start(&lockstep_barrier_async, args, {}, self);
+  });
+}
+
+// ---- point to point ----
+
+void define_transfers(py::class_<Communicator>& c) {
+  c.def("send", [](Communicator& self, const py::object& array, const py::object& to, const py::tuple& options) {
+    auto call = send_of(array, to, options);
+    return self.run(&lockstep_send, call.args, std::move(call.loans));
+  });
+  c.def("send_async", [](const py::object& self, const py::object& array, const py::object& to,
+                         const py::tuple& options) {
+    auto call = send_of(array, to, options);
+    return from(self).start(&lockstep_send_async, call.args, std::move(call.loans), self);
+  });
+  c.def("recv", [](Communicator& self, const py::object& array, const py::object& source, const py::tuple& options) {
+    auto call = recv_of(array, source, options);
+    return self.run(&lockstep_recv, call.args, std::move(call.loans));
+  });
+  c.def("recv_async", [](const py::object& self, const py::object& array, const py::object& source,
+                         const py::tuple& options) {
+    auto call = recv_of(array, source, options);
+    return from(self).start(&lockstep_recv_async, call.args, std::move(call.loans), self);
   });
 }
 
@@ -717,6 +770,7 @@ void define_communicator(py::module_& module) {
   define_world(c);
   define_collectives(c);
   define_exchanges(c);
+  define_transfers(c);
   define_state(c);
 }
 

@@ -123,6 +123,15 @@ void define_data(ResultClass& c) {
           "output", &Result::output,
           "The array that holds the result, cut to what was received. None where a call has no result of its own.")
       .def_property_readonly(
+          "partner",
+          [](R r) -> py::object {
+            const bool is_nobody = std::ranges::all_of(r.raw.partner.bytes, [](std::uint8_t byte) { return byte == 0; });
+            return is_nobody ? py::object(py::none()) : to_python(r.raw.partner);
+          },
+          "Send: the receiver. Recv: the sender. None for other calls.")
+      .def_property_readonly(
+          "count", [](R r) { return r.raw.count; }, "Send and recv: the elements that were transferred.")
+      .def_property_readonly(
           "revision", [](R r) { return r.raw.revision; }, "Sync and prefetch: the revision of the state in memory.")
       .def_property_readonly(
           "state_root",

@@ -21,7 +21,6 @@ from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, PeerLost, Refused, TimedOut, Unreachable
 from ..types import OpName, PeerId
-from ._pairs import Pairs
 from ._place import Place, host_of_store, own_host
 from ._store import Store, StoreServer, connect_store, keep
 from ._work import Pending
@@ -56,6 +55,7 @@ class Membership:
     place: the place in the run.
     store: torch's store, where the members meet.
     members: the members in rank order, equal on all of them, lost ones included until the group has shrunk.
+    has_sent: whether this process has sent anything to one rank.
     end_of_run: why the run is over for this process, once a call has said so.
     chains: numbers of the calls that are made of several, equal on all members.
     """
@@ -64,7 +64,7 @@ class Membership:
         self.place = place
         self.store = store
         self.members = list(members)
-        self.pairs = Pairs(store, timeout, place if len(self.members) == 2 else None)
+        self.has_sent = False
         self.end_of_run: Error | None = None
         self.chains = itertools.count()
         self._all_reduces: dict[tuple[OpName, float, int], Callable[[Any], Result]] = {}
@@ -87,13 +87,11 @@ class Membership:
     def _retire(self) -> None:
         with contextlib.suppress(Error):
             self.place.run.abort_all("the process group was reconfigured")
-            self.pairs.close()
             self.place.run.leave(timeout=_LEAVE_WITHIN)
         self.place.run.close()
 
     def end(self, others_leave_within: float) -> None:
         """Leaves the run, after the others if the coordinator is in this process."""
-        self.pairs.close()
         self.place.leave(others_leave_within)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import itertools
 import logging
+import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Callable
@@ -21,13 +24,15 @@ from ..types import PeerId
 from ._chain import Chain, Outcome
 from ._coo_tensors import CooSum
 from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
-from ._tensors import Reduction, Staged, array_of, as_bytes, plain_array, reduction_of
-from ._work import Call, Ended, EndedWork, Work
+from ._tensors import Reduction, Staged, array_of, as_bytes, plain_array, reduction_of, transfer_array
+from ._work import Call, Ended, EndedWork, Transfer, Work
 
 _LEAVE_WITHIN = 10.0  # seconds
 _FIRST_TAG_OF_CHAINS = 1 << 62
 
 _log = logging.getLogger("lockstep")
+_groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
+"""Groups that were not shut down yet, and others."""
 
 
 @dataclasses.dataclass
@@ -92,6 +97,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self._monitored = itertools.count()
         self._group_name = ""
         self._group_desc = "undefined"
+        _groups.add(self)
 
     # ---- who takes part ----
 
@@ -646,15 +652,36 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
         """Sends tensors to a rank. Ends when they are there. A lost partner: CollectiveError."""
-        return self._collected(self._membership.pairs.transfer(self, tensors, destination, tag, sends=True))
+        run, partner, seconds = self.communicator, self._peer(destination), self._timeout.total_seconds()
+        self._membership.has_sent = True
+        calls = [
+            run.send_async(transfer_array(Staged(tensor).memory), partner, tag=tag, timeout=seconds)
+            for tensor in tensors
+        ]
+        return self._transferred(calls, tensors, lambda: None)
 
     def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
         """Receives tensors from a rank. A lost partner: CollectiveError."""
-        return self._collected(self._membership.pairs.transfer(self, tensors, source, tag, sends=False))
+        return self._recv(tensors, self._peer(source), tag)
 
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> Work:
-        """Lockstep agrees on both ends of a transfer before it begins: this raises NotImplementedError."""
-        raise NotImplementedError("recv needs a source: a Lockstep transfer has two partners that know each other")
+        """Receives tensors from whichever rank sends first; the Work tells which."""
+        return self._recv(tensors, None, tag)
+
+    def _recv(self, tensors: Sequence[torch.Tensor], source: PeerId | None, tag: int) -> Work:
+        run, seconds = self.communicator, self._timeout.total_seconds()
+        staged = [Staged(tensor, reads=False) for tensor in tensors]
+        calls = [run.recv_async(transfer_array(one.memory), source, tag=tag, timeout=seconds) for one in staged]
+        return self._transferred(calls, tensors, lambda: _giving_back(staged)([]))
+
+    def _transferred(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[], None]) -> Work:
+        """The Work of transfers that were just begun."""
+        members = list(self._members)
+
+        def rank_of(partner: PeerId) -> int:
+            return members.index(partner)
+
+        return self._collected(Transfer(calls, tensors, lambda _: finish(), self._failure, rank_of))
 
     # ---- several calls as one ----
 
@@ -688,6 +715,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         if self._former is not None:
             self._former.place.close()
         self._meeting.close()
+
+    def deliver(self) -> None:
+        """At the end of the program: what this process has sent to other ranks arrives, within a bound of 10 s."""
+        now = self._now
+        if now is not None and now.has_sent:
+            self.shutdown()
 
     # ---- how calls are made ----
 
@@ -936,3 +969,16 @@ def _group_of(group: Any) -> ProcessGroup:
     if not isinstance(given, ProcessGroup):
         raise TypeError(f"group is a {type(given).__name__}; allowed: a group of the backend lockstep")
     return given
+
+
+def _deliver_all() -> None:
+    """A program may end right after isend(): groups leave in order then, as destroy_process_group() does."""
+    for group in list(_groups):
+        try:
+            group.deliver()
+        except Exception:
+            _log.exception("a process group could not leave at the end of the program")
+
+
+# Before the communicators are closed, which is registered earlier and therefore called later.
+getattr(threading, "_register_atexit", atexit.register)(_deliver_all)

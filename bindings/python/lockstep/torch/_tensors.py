@@ -98,6 +98,11 @@ def plain_array(tensor: torch.Tensor) -> Any:
         return None
 
 
+def transfer_array(memory: torch.Tensor) -> Any:
+    """The memory of a Staged as the array of a send or a recv; as bytes where Lockstep lacks the type."""
+    return as_bytes(memory) if memory.is_complex() or memory.is_quantized else array_of(memory)
+
+
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a contiguous tensor of any type."""
     return tensor.reshape(-1).view(torch.uint8)

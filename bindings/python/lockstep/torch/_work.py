@@ -17,6 +17,7 @@ import torch.distributed as dist
 from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, WaitTimedOut
+from ..types import PeerId
 
 _log = logging.getLogger("lockstep")
 
@@ -173,6 +174,26 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
                         self._error = error
                     self._is_over = True
         self._complete_future()
+
+
+class Transfer(Work):
+    """Sends or receives in flight. rank_of: the rank of a partner."""
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        tensors: Sequence[torch.Tensor],
+        finish: Finish,
+        fail: Fail,
+        rank_of: Callable[[PeerId], int],
+    ) -> None:
+        super().__init__(calls, tensors, finish, fail)
+        self._rank_of = rank_of
+
+    def _source_rank(self) -> int:
+        """The rank that sent what was received. Waits. Torch's name."""
+        partner = self._calls[-1].wait().partner
+        return self._rank_of(partner)
 
 
 class EndedWork(Work):
