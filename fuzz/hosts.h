@@ -122,6 +122,11 @@ class PeerHost {
     request.tag = kShared;
     request.tensors = {{{}, tensor, bytes}};
     request.state = std::move(state);
+    if (request.state->staged) {
+      buffers.push_back(memory_.make(bytes));
+      memory_.lend(buffers.back());
+      request.scratch = {buffers.back(), 0, bytes};
+    }
     if (serves) {
       step(peer::Publish{call, std::move(request)});
     } else {

@@ -307,6 +307,7 @@ void Communicator::stop(const Work& work, std::string why) {
 
 std::uint32_t Communicator::pending() const { return engine_->pending(); }
 std::uint32_t Communicator::fetching() const { return engine_->fetching(); }
+std::uint32_t Communicator::holding() const { return engine_->holding(); }
 
 std::shared_ptr<const wire::View> Communicator::view() const { return engine_->view(); }
 

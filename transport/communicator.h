@@ -170,8 +170,10 @@ class Communicator {
 
   // The number of peers that wait for admission. Local: one atomic load.
   [[nodiscard]] std::uint32_t pending() const;
-  // The number of waiting peers that prefetch a state.
+  // The number of waiting peers that prefetch a state and have none yet.
   [[nodiscard]] std::uint32_t fetching() const;
+  // The number of waiting peers that hold a published state.
+  [[nodiscard]] std::uint32_t holding() const;
   // The newest installed view; null before the first. The view object never changes.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   [[nodiscard]] PeerId self() const;

@@ -45,6 +45,7 @@ class Driver {
 
   [[nodiscard]] virtual std::uint32_t pending() const = 0;
   [[nodiscard]] virtual std::uint32_t fetching() const = 0;
+  [[nodiscard]] virtual std::uint32_t holding() const = 0;
   [[nodiscard]] virtual std::shared_ptr<const wire::View> view() const = 0;
   virtual Memory& memory() = 0;
   virtual ScratchPool& scratch() = 0;

@@ -259,7 +259,9 @@ void Engine::carry_out(peer::Installed& effect) {
   run_.set_view(std::move(effect.view));
 }
 
-void Engine::carry_out(peer::PendingChanged& effect) { run_.set_waiting(effect.count, effect.fetching); }
+void Engine::carry_out(peer::PendingChanged& effect) {
+  run_.set_waiting(effect.count, effect.fetching, effect.holding);
+}
 
 void Engine::carry_out(peer::Progress& effect) {
   const auto call = calls_.find(effect.call.value);
@@ -268,7 +270,7 @@ void Engine::carry_out(peer::Progress& effect) {
 
 void Engine::carry_out(peer::RunOver& effect) {
   ending_.has_left = effect.left;
-  run_.set_waiting(0, 0);
+  run_.set_waiting(0, 0, 0);
   if (options_.log) options_.log("the run is over for this peer: " + effect.text);
   if (!effect.left && !ending_.all_ended) write_flight_of_failure("the run is over for this peer: " + effect.text);
 }

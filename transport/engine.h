@@ -76,6 +76,7 @@ class Engine final : public Driver, private Reactor::User {
 
   [[nodiscard]] std::uint32_t pending() const override { return run_.pending(); }
   [[nodiscard]] std::uint32_t fetching() const override { return run_.fetching(); }
+  [[nodiscard]] std::uint32_t holding() const override { return run_.holding(); }
   [[nodiscard]] std::shared_ptr<const wire::View> view() const override { return run_.view(); }
   Memory& memory() override { return memory_; }
   ScratchPool& scratch() override { return scratch_; }

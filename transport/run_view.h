@@ -13,9 +13,10 @@ namespace lockstep::transport {
 
 class RunView {
  public:
-  void set_waiting(std::uint32_t pending, std::uint32_t fetching) {
+  void set_waiting(std::uint32_t pending, std::uint32_t fetching, std::uint32_t holding) {
     pending_.store(pending, std::memory_order_relaxed);
     fetching_.store(fetching, std::memory_order_relaxed);
+    holding_.store(holding, std::memory_order_relaxed);
   }
   void set_view(std::shared_ptr<const wire::View> view) {
     const std::lock_guard lock(mutex_);
@@ -24,6 +25,7 @@ class RunView {
 
   [[nodiscard]] std::uint32_t pending() const { return pending_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint32_t fetching() const { return fetching_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t holding() const { return holding_.load(std::memory_order_relaxed); }
   // Null before the first view.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const {
     const std::lock_guard lock(mutex_);
@@ -33,6 +35,7 @@ class RunView {
  private:
   std::atomic<std::uint32_t> pending_{0};
   std::atomic<std::uint32_t> fetching_{0};
+  std::atomic<std::uint32_t> holding_{0};
   mutable std::mutex mutex_;
   std::shared_ptr<const wire::View> view_;
 };

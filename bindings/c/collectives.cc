@@ -396,13 +396,13 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   return launch;
 }
 
-// A state that is published, prefetched or watched: it does not vote and is not staged.
-Result<LaunchArgs> read_share(const lockstep_sync_state_args* given) {
+// A state that is published, prefetched or watched: it does not vote. Only a prefetch may be staged.
+Result<LaunchArgs> read_share(const lockstep_sync_state_args* given, bool may_be_staged = false) {
   Result<LaunchArgs> launch = read(given);
   if (!launch) return launch;
   auto state = std::make_shared<state::Statement>(*launch->state);
   state->strategy = state::Strategy::kPopular;
-  state->staged = false;
+  state->staged = state->staged && may_be_staged;
   launch->state = std::move(state);
   if (given->timeout_ms == 0) launch->timeout = Duration{0};  // it lasts until something else ends it
   return launch;
@@ -417,7 +417,7 @@ Result<Work> publish(Communicator& communicator, const lockstep_sync_state_args*
 }
 
 Result<Work> prefetch(Communicator& communicator, const lockstep_sync_state_args* args) {
-  const auto launch = read_share(args);
+  const auto launch = read_share(args, true);
   if (!launch) return launch.error();
   return communicator.prefetch(*launch);
 }

@@ -125,6 +125,10 @@ lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count) {
   return counted(comm, count, &Communicator::fetching);
 }
 
+lockstep_status lockstep_holding(lockstep_comm* comm, uint32_t* count) {
+  return counted(comm, count, &Communicator::holding);
+}
+
 lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {
   return c::inside(comm, [&](lockstep_comm& in) {
     in.calls->stop_all(c::reason(why));

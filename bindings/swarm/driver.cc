@@ -49,6 +49,11 @@ std::uint32_t Driver::fetching() const {
   return guest_.fetching();
 }
 
+std::uint32_t Driver::holding() const {
+  stage_->looks(player_);
+  return guest_.holding();
+}
+
 std::shared_ptr<const wire::View> Driver::view() const {
   stage_->looks(player_);
   return guest_.view();

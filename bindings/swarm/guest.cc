@@ -75,7 +75,7 @@ void Guest::abandon() { world_.abandon(process_, "the swarm's conditions asked f
 
 void Guest::fail_all(const std::string& why) {
   phase_ = Phase::kOver;
-  pending_ = fetching_ = 0;
+  waiting_ = {};
   const std::deque<sim::Call>& made = world_.calls_of(process_);
   for (auto& [id, call] : std::exchange(calls_, {})) {
     peer::Outcome outcome;
@@ -110,10 +110,7 @@ void Guest::on_view(const std::shared_ptr<const wire::View>& view) {
   if (phase_ == Phase::kConnecting) phase_ = Phase::kStepping;
 }
 
-void Guest::on_pending(std::uint32_t count, std::uint32_t fetching) {
-  pending_ = count;
-  fetching_ = fetching;
-}
+void Guest::on_pending(const peer::PendingChanged& pending) { waiting_ = pending; }
 
 void Guest::on_progress(const peer::Progress& progress) {
   const auto call = calls_.find(progress.call.value);
@@ -126,7 +123,7 @@ void Guest::on_trace(const trace::Event& event) {
 
 void Guest::on_over(const peer::RunOver& over) {
   phase_ = Phase::kOver;
-  pending_ = fetching_ = 0;
+  waiting_ = {};
   if (log_) log_("the run is over for this peer: " + over.text);
   host_.run_over();
 }

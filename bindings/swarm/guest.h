@@ -46,8 +46,9 @@ class Guest final : public sim::Program {
   // Leaves the run on behalf of its program.
   void leave_politely();
   [[nodiscard]] bool has_calls() const { return !calls_.empty(); }
-  [[nodiscard]] std::uint32_t pending() const { return pending_; }
-  [[nodiscard]] std::uint32_t fetching() const { return fetching_; }
+  [[nodiscard]] std::uint32_t pending() const { return waiting_.count; }
+  [[nodiscard]] std::uint32_t fetching() const { return waiting_.fetching; }
+  [[nodiscard]] std::uint32_t holding() const { return waiting_.holding; }
   [[nodiscard]] std::shared_ptr<const wire::View> view() const { return view_; }
   transport::Memory& memory() { return memory_; }
   transport::ScratchPool& scratch() { return scratch_; }
@@ -59,7 +60,7 @@ class Guest final : public sim::Program {
   void on_event(std::uint64_t /*what*/) override {}
   void on_complete(const sim::Call& call) override;
   void on_view(const std::shared_ptr<const wire::View>& view) override;
-  void on_pending(std::uint32_t count, std::uint32_t fetching) override;
+  void on_pending(const peer::PendingChanged& pending) override;
   void on_progress(const peer::Progress& progress) override;
   void on_trace(const trace::Event& event) override;
   void on_over(const peer::RunOver& over) override;
@@ -76,8 +77,7 @@ class Guest final : public sim::Program {
   transport::ScratchPool scratch_;
   std::map<std::uint64_t, std::shared_ptr<transport::Call>> calls_;  // by the world's call id
   std::shared_ptr<const wire::View> view_;
-  std::uint32_t pending_ = 0;
-  std::uint32_t fetching_ = 0;
+  peer::PendingChanged waiting_;
 };
 
 }  // namespace lockstep::swarm

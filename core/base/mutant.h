@@ -114,6 +114,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kFirstPieceChecked, "first-piece-checked", "S5", kRare, "only the first received piece is verified") \
   X(kRootUnchecked, "root-unchecked", "S5", kRare, "a receiver claims the elected root without verifying it") \
   X(kTornVotes, "torn-votes", "S5", kRare, "a state that a failed sync left incomplete may vote") \
+  X(kHeldStateForgotten, "held-state-forgotten", "S5", kRare, "a newcomer that holds a state does not vote with it") \
+  X(kHeldStateGoesBack, "held-state-goes-back", "S5", kRare, "a held state is replaced by an older revision") \
+  X(kHolderNotAwaited, "holder-not-awaited", "S5", kNeedle, \
+    "a founding goes on without a silent newcomer that holds a state") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a completed call is not forgotten") \

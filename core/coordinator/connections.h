@@ -65,6 +65,9 @@ class Connections {
   // Sends a message, unless the peer is out of the run or its stream ends.
   void say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);
+  // The time of the last byte from this peer, which must be in the run or wait.
+  [[nodiscard]] Instant heard(PeerId peer) const { return connections_.at(stream_of_.at(peer)).channel.heard(); }
+  [[nodiscard]] bool has(PeerId peer) const { return stream_of_.contains(peer); }
   void refuse(StreamId stream, Status status, std::string text);
   // Ends a stream in order; on_timer() closes it when that takes too long.
   void end(StreamId stream);

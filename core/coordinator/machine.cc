@@ -1,6 +1,7 @@
 #include "core/coordinator/machine.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/base/mutant.h"
@@ -61,6 +62,7 @@ void Coordinator::Machine::on_timer() {
   for (const Eviction& member : proposals_.late(slept)) lose(member);
   proposals_.miss_newcomers();
   for (const Eviction& newcomer : newcomers_.late(slept)) lose(newcomer);
+  for (const Eviction& suspect : suspects()) lose(suspect);
   give_up_comparison(slept);
   if (connections_.size() == 0) context_.next_timer = kNever;
 }
@@ -223,7 +225,14 @@ void Coordinator::Machine::on_want(PeerId from, const wire::WantState& in) {
   const auto candidate = membership_.candidates().find(from);
   if (candidate == membership_.candidates().end()) return;
   std::string violation = publications_.want(from, candidate->second.member.group, in);
-  if (!violation.empty()) lose_violator(from, std::move(violation));
+  if (!violation.empty()) return lose_violator(from, std::move(violation));
+  if (!in.holds) return;
+  membership_.candidate(from)->holds = true;
+  context_.note({.kind = trace::Kind::kStateHeld,
+                 .view = membership_.view().number,
+                 .peer = from,
+                 .round = {},
+                 .text = "tag " + std::to_string(in.tag.value)});
 }
 
 void Coordinator::Machine::on_flush(PeerId from, wire::Flush in) {
@@ -369,6 +378,27 @@ void Coordinator::Machine::decide() {
   }
   proposals_.put_off(held_up);
   announce_pending();
+  (void)suspects();  // wakes this machine in time
+}
+
+// Rule 47: newcomers do not wait for silent members alone as long as for members that others wait for, too.
+std::vector<Eviction> Coordinator::Machine::suspects() {
+  std::vector<Eviction> suspects;
+  if (membership_.candidates().empty()) return suspects;
+  const Duration limit = context_.options.silence * 2 / 3;
+  const std::string silence = std::to_string(limit.ns / 1'000'000);
+  const std::vector<PeerId> awaited = proposals_.newcomers_await();
+  for (const PeerId peer : awaited) {
+    if (!connections_.has(peer)) continue;  // it is lost already
+    const Instant suspected_at = connections_.heard(peer) + limit;
+    if (context_.now < suspected_at) {
+      context_.wake_at(suspected_at);
+    } else {
+      suspects.push_back({peer, Status::kEvicted, "silent for " + silence + " ms, and newcomers wait for it alone"});
+    }
+  }
+  if (suspects.size() < awaited.size()) suspects.clear();
+  return suspects;
 }
 
 std::optional<Proposal> Coordinator::Machine::draft_change() {
@@ -448,7 +478,8 @@ void Coordinator::Machine::announce_published() {
 void Coordinator::Machine::announce_pending() {
   wire::Pending pending;
   if (!membership_.view().members.empty()) {
-    pending = {static_cast<std::uint32_t>(membership_.admissible().size()), publications_.fetching()};
+    pending = {static_cast<std::uint32_t>(membership_.admissible().size()), publications_.fetching(),
+               publications_.holding()};
   }
   if (pending == announced_) return;
   announced_ = pending;

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/coordinator/broken_links.h"
 #include "core/coordinator/connections.h"
@@ -101,6 +102,7 @@ class Coordinator::Machine {
   void install();
   void end_rounds(const Proposal& proposal);
   void begin_cohort(const Proposal& proposal);
+  [[nodiscard]] std::vector<Eviction> suspects();
   void announce_pending();
   void announce_published();
   void pump();

@@ -55,6 +55,13 @@ bool Newcomers::is_silent(PeerId peer) const {
   return at != membership_.candidates().end() && !at->second.answers;
 }
 
+bool Newcomers::waits_for_holder() const {
+  const auto& candidates = membership_.candidates();
+  return membership_.view().members.empty() && !mutant(Mutant::kHolderNotAwaited) &&
+         std::any_of(candidates.begin(), candidates.end(),
+                     [](const auto& entry) { return entry.second.holds && !entry.second.answers; });
+}
+
 // A full list forgets the host whose time ends first.
 void Newcomers::suspect(const io::Address& host) {
   std::erase_if(suspects_, [&](const auto& entry) { return context_.now >= entry.second; });
@@ -74,6 +81,8 @@ bool Newcomers::is_suspect(const io::Address& host) const {
 // its answer took.
 Duration Newcomers::patience_with(const Candidate& candidate, Duration slowest) const {
   if (mutant(Mutant::kMuteNewcomerWaitedFor)) return context_.options.silence;
+  const bool founds = membership_.view().members.empty();
+  if (founds && candidate.holds && !mutant(Mutant::kHolderNotAwaited)) return context_.options.silence;
   const Duration line = candidate.took.ns != 0 ? candidate.took : candidate.member.round_trip;
   const Duration most = candidate.missed ? context_.options.silence : context_.options.heartbeat * kMostUnproven;
   const std::int64_t least = is_suspect(candidate.member.address) ? kLeastOfSuspect : kLeastPatience;

@@ -1,6 +1,7 @@
 #include "core/coordinator/proposals.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -67,7 +68,7 @@ std::optional<Proposal> Proposals::draft_admission() {
   }
   std::vector<Candidate> admissible = newcomers_.admissible();
   if (members.size() + admissible.size() < wanted) admissible = membership_.admissible();
-  if (members.empty() && admissible.empty()) return std::nullopt;
+  if (members.empty() && (admissible.empty() || newcomers_.waits_for_holder())) return std::nullopt;
   // An automatic admission waits for no number of members: members launch nothing until it is installed, and members
   // that joined it without a call of admit cannot wait. A member that wants more members asks again.
   const bool waits = members.size() + admissible.size() < wanted && !automatic;
@@ -204,6 +205,26 @@ void Proposals::drop_round(const RoundKey& key) {
 }
 
 // ---- time ----
+
+std::vector<PeerId> Proposals::newcomers_await() const {
+  std::vector<PeerId> awaited;
+  if (membership_.admissible().empty()) return awaited;
+  if (open_) {
+    std::copy_if(open_->awaited.begin(), open_->awaited.end(), std::back_inserter(awaited),
+                 [&](PeerId peer) { return !membership_.candidates().contains(peer); });
+    return awaited;
+  }
+  bool gathers = false;
+  for (const wire::Member& member : membership_.view().members) {
+    const Participant* participant = participants_.find(member.id);
+    if (participant != nullptr && participant->admit) {
+      gathers = true;
+    } else {
+      awaited.push_back(member.id);
+    }
+  }
+  return gathers ? awaited : std::vector<PeerId>{};
+}
 
 bool Proposals::waits_for_newcomers() const {
   return open_ && !open_->awaited.empty() &&

@@ -50,29 +50,45 @@ std::string Publications::publish(const wire::Member& from, const wire::Publish&
 std::string Publications::want(PeerId from, GroupId group, const wire::WantState& in) {
   const Name name{group, in.tag, from};
   if (in.what.collective != wire::Collective::kSync) return "wants what is no state";
+  const auto known = wanted_.find(name);
+  const bool fetched = known != wanted_.end() && !known->second.holds;
   if (in.ends) {
-    if (wanted_.erase(name) == 0) return "gives up a state that it has not wanted";
+    if (known == wanted_.end()) return "gives up a state that it has not wanted";
+    note_fetch(from, fetched, false);
+    wanted_.erase(known);
     wants_.remove(from);
     return {};
   }
-  const auto known = wanted_.find(name);
   if (known == wanted_.end()) {
     if (wants_.of(from) >= kMaxShares) return "wants more states than one peer may";
     wants_.add(from);
-  } else if (known->second.told && known->second.what == in.what) {
+  }
+  note_fetch(from, fetched, !in.holds);
+  if (known != wanted_.end() && known->second.told && known->second.what == in.what) {
+    known->second.holds = in.holds;
     return {};  // it knows
   }
-  wanted_.insert_or_assign(name, Wish{in.what, std::nullopt});
+  wanted_.insert_or_assign(name, Wish{in.what, std::nullopt, in.holds});
   changed_.emplace(group, in.tag);
   return {};
 }
 
-void Publications::gone(PeerId peer) {
-  forget(published_, publishes_, peer);
+void Publications::note_fetch(PeerId peer, bool before, bool now) {
+  if (before && !now) fetches_.remove(peer);
+  if (now && !before) fetches_.add(peer);
+}
+
+void Publications::forget_wishes(PeerId peer) {
+  while (fetches_.of(peer) > 0) fetches_.remove(peer);
   forget(wanted_, wants_, peer);
 }
 
-void Publications::admitted(PeerId peer) { forget(wanted_, wants_, peer); }
+void Publications::gone(PeerId peer) {
+  forget(published_, publishes_, peer);
+  forget_wishes(peer);
+}
+
+void Publications::admitted(PeerId peer) { forget_wishes(peer); }
 
 // The newest revision; of its roots the one that most publish, of equally popular ones the smallest.
 wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descriptor& what) const {

@@ -29,19 +29,21 @@ class Publications {
 
   // The news since the last call. `run`: the key of the run.
   [[nodiscard]] std::vector<std::pair<PeerId, wire::Published>> take_news(const LinkKey& run);
-  // Number of peers that want a state and do not have it yet.
-  [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(wants_.peers()); }
+  // Number of peers that want a state and hold none yet, of some tag.
+  [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(fetches_.peers()); }
+  // Number of peers that hold all states that they want (rule 46).
+  [[nodiscard]] std::uint32_t holding() const { return static_cast<std::uint32_t>(wants_.peers()) - fetching(); }
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
   // Entries of all lists.
   [[nodiscard]] std::size_t entries() const {
-    std::size_t sum = size() + publishes_.peers() + wants_.peers();
+    std::size_t sum = size() + publishes_.peers() + wants_.peers() + fetches_.peers();
     for (const auto& [name, wish] : wanted_) sum += wish.told ? wish.told->sources.size() : 0;
     return sum;
   }
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(published_, publishes_, wanted_, wants_, changed_);
+    a.all(published_, publishes_, wanted_, wants_, fetches_, changed_);
   }
 
  private:
@@ -68,20 +70,24 @@ class Publications {
   struct Wish {
     wire::Descriptor what;
     std::optional<wire::Published> told;
+    bool holds = false;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(what, told);
+      a.all(what, told, holds);
     }
   };
 
   template <typename Entries>
   void forget(Entries& entries, Tally& tally, PeerId peer);
+  void forget_wishes(PeerId peer);
+  void note_fetch(PeerId peer, bool before, bool now);
   [[nodiscard]] wire::Published answer(GroupId group, Tag tag, const wire::Descriptor& what) const;
 
   std::map<Name, Publication> published_;
   Tally publishes_;  // of published_
   std::map<Name, Wish> wanted_;
-  Tally wants_;  // of wanted_
+  Tally wants_;    // of wanted_
+  Tally fetches_;  // of wanted_, those of peers that do not hold the state
   std::set<std::pair<GroupId, Tag>> changed_;
 };
 

@@ -175,7 +175,7 @@ void Admission::say_leave(std::vector<wire::OpenRound> open) {
 
 void Admission::on_pending(const wire::Pending& pending) {
   pending_ = pending.count;
-  context_.out().emplace_back(PendingChanged{pending_, pending.fetching});
+  context_.out().emplace_back(PendingChanged{pending_, pending.fetching, pending.holding});
 }
 
 void Admission::enter_cohort(std::size_t members) {

@@ -114,7 +114,7 @@ template <typename Archive>
 void StateTransfers::archive_of(Archive& a, Transfer& transfer) {
   a.all(transfer.order, transfer.call, transfer.request, transfer.serves, transfer.stage, transfer.deadline,
         transfer.announced, transfer.jobs, transfer.attempt, transfer.questions, transfer.offer, transfer.sources,
-        transfer.status, transfer.text);
+        transfer.holds, transfer.in_place, transfer.since, transfer.rests_until, transfer.status, transfer.text);
   bool begun = transfer.sync != nullptr;
   a.all(begun);
   if constexpr (Archive::kLoads) {
@@ -132,7 +132,7 @@ void StateTransfers::archive_of(Archive& a, Transfer& transfer) {
 // Left out: context_, states_ and views_, which are saved before it.
 template <typename Archive>
 void StateTransfers::archive(Archive& a) {
-  a.all(begun_);
+  a.all(begun_, may_fetch_);
   std::uint64_t count = transfers_.size();
   a.all(count);
   if constexpr (Archive::kLoads) {

@@ -65,10 +65,12 @@ struct Installed {
   std::shared_ptr<const wire::View> view;
 };
 
-// So many peers wait for admission now, and so many of those fetch a state in advance.
+// So many peers wait for admission now; so many of those fetch a state in advance and have none yet; and so many hold a
+// published state.
 struct PendingChanged {
   std::uint32_t count = 0;
   std::uint32_t fetching = 0;
+  std::uint32_t holding = 0;
 };
 
 // A sync has got so many bytes of those in which the state differs.

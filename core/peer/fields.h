@@ -162,6 +162,7 @@ inline void fields(auto& a, const Installed& m) { a("view", m.view); }
 inline void fields(auto& a, const PendingChanged& m) {
   a("count", m.count);
   a("fetching", m.fetching);
+  a("holding", m.holding);
 }
 
 inline void fields(auto& a, const Progress& m) {

@@ -48,6 +48,7 @@ class LocalStates {
   void remember(Tag tag, std::uint64_t layout, const state::Sync& sync, bool committed);
   // A call that may have written to the state is over: whether its memory is torn.
   void note_torn(Tag tag, const state::Sync& sync);
+  void note_torn(Tag tag) { torn_.insert(tag); }  // only in a planted bug
   // What the caller learns about the state in its memory.
   static void describe(const state::Sync& sync, bool is_member, Outcome& outcome);
 

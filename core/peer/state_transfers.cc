@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/wire/limits.h"
 
@@ -14,6 +15,8 @@ namespace {
 // A transfer has a name on streams: a key of no cohort, and half of the root of its state. Every peer that has this
 // root may answer, and an older state has another name.
 AttemptId attempt_id(const Digest& root) { return AttemptId{root.low}; }
+
+constexpr std::int64_t kLeastRest = 2;  // heartbeats
 
 std::vector<PeerId> ids_of(const std::vector<wire::Source>& sources) {
   std::vector<PeerId> ids;
@@ -47,6 +50,8 @@ Instant StateTransfers::deadline() const {
   for (const auto& [order, transfer] : transfers_) {
     next = std::min(next, transfer.deadline);
     if (transfer.sync) next = std::min(next, transfer.sync->deadline());
+    const bool rests = transfer.stage == Transfer::Stage::kHolding && transfer.is_offered();
+    if (rests && may_fetch_) next = std::min(next, transfer.rests_until);
   }
   return next;
 }
@@ -64,7 +69,7 @@ std::optional<Error> StateTransfers::validate(const Request& request, bool serve
   const auto invalid = [](const char* text) { return Error{Status::kInvalidArgument, text}; };
   if (request.collective != Collective::kSync) return invalid("only a state is published");
   if (auto error = LocalStates::validate_state(request)) return error;
-  if (request.state->staged) return invalid("pieces come into their place, or none is staged");
+  if (serves && request.state->staged) return invalid("staged is not allowed for publish");
   if (request.state->strategy != state::Strategy::kPopular) return invalid("only a sync has a strategy");
   if (serves && request.state->blank) return invalid("a state that is none yet (blank) is not published");
   return std::nullopt;
@@ -174,6 +179,7 @@ void StateTransfers::on_timer() {
 
 bool StateTransfers::drive(Place place) {
   bool relink = false;
+  may_fetch_ = place == Place::kWaits;
   for (auto at = transfers_.begin(); at != transfers_.end();) {
     Transfer& transfer = at->second;
     bool over = false;
@@ -212,6 +218,10 @@ bool StateTransfers::drive(Transfer& transfer, Place place) {
       transfer.attempt.reset();
       transfer.stage = Stage::kFetching;
       return false;
+    case Stage::kSwapping:
+      if (swap(transfer)) hold(transfer);
+      return false;
+    case Stage::kHolding: return false;  // follow_offer() goes on
     case Stage::kEnding: return end(transfer, place);
   }
   LOCKSTEP_UNREACHABLE();
@@ -245,12 +255,14 @@ bool StateTransfers::is_released(const Transfer& transfer) {
 
 bool StateTransfers::end(Transfer& transfer, Place place) {
   if (transfer.sync && !is_released(transfer)) return false;
+  if (transfer.is_staged() && !transfer.in_place && transfer.sync->complete() && !swap(transfer)) return false;
   Outcome outcome;
   outcome.status = transfer.status;
   outcome.text = std::move(transfer.text);
   if (transfer.sync) {
     // A publication only reads its memory, which may be a copy: it says nothing of what a sync has left since it began.
     if (!transfer.serves) states_.note_torn(transfer.request.tag, *transfer.sync);
+    if (transfer.holds && mutant(Mutant::kHeldStateForgotten)) states_.note_torn(transfer.request.tag);
     LocalStates::describe(*transfer.sync, place == Place::kMember, outcome);
     outcome.bytes_sent = transfer.sync->bytes_sent();
     outcome.bytes_received = transfer.sync->bytes_received();
@@ -311,6 +323,42 @@ bool StateTransfers::next_segment(PeerId to, StripeIndex /*stripe*/, StreamId /*
 
 // ---- a peer that waits ----
 
+bool StateTransfers::Transfer::is_offered() const {
+  if (!offer || offer->sources.empty()) return false;
+  return !holds || offer->revision > sync->revision() || mutant(Mutant::kHeldStateGoesBack);
+}
+
+void StateTransfers::complete_fetch(Transfer& transfer) {
+  if (!transfer.is_staged()) return finish(transfer, Status::kOk, {});
+  transfer.stage = Transfer::Stage::kSwapping;
+}
+
+// The state in memory stays whole: pieces have come beside it, and are copied when all of them are here. The call does
+// not end in between.
+bool StateTransfers::swap(Transfer& transfer) {
+  if (!is_released(transfer)) return false;
+  transfer.sync->swap_some(context_.jobs.collected());
+  context_.start_jobs(transfer.jobs);
+  transfer.in_place = transfer.sync->jobs_running() == 0;
+  return transfer.in_place;
+}
+
+// Rule 46. The peer rests as long as it has fetched, so that newer states take half of its time at most.
+void StateTransfers::hold(Transfer& transfer) {
+  transfer.stage = Transfer::Stage::kHolding;
+  const Duration took = context_.now - transfer.since;
+  transfer.rests_until = context_.now + std::max(took, context_.options.link_heartbeat * kLeastRest);
+  context_.note({.kind = trace::Kind::kStateHeld,
+                 .view = {},
+                 .peer = {},
+                 .round = {},
+                 .number = transfer.sync->revision(),
+                 .text = "tag " + std::to_string(transfer.request.tag.value)});
+  if (std::exchange(transfer.holds, true)) return;
+  const wire::Descriptor what = descriptor_of(transfer.request, context_.options.segment_bytes);
+  context_.session.say(wire::WantState{transfer.request.tag, what, false, true});
+}
+
 // Rule 39.
 void StateTransfers::on_published(wire::Published published) {
   for (auto& [order, transfer] : transfers_) {
@@ -324,8 +372,14 @@ void StateTransfers::on_published(wire::Published published) {
 // Rule 38: goes on with the sources that there are now, or gives up what it was fetching for a newer state. A peer that
 // is being admitted has no sources: its neighbours are linked then. True: other sources are to be linked.
 bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
+  const bool published = place == Place::kWaits && !transfer.serves && transfer.is_offered();
+  if (transfer.stage == Transfer::Stage::kHolding) {
+    if (!published || context_.now < transfer.rests_until) return !std::exchange(transfer.sources, {}).empty();
+    transfer.sync->begin_again();
+    transfer.attempt.reset();
+    transfer.stage = Transfer::Stage::kFetching;
+  }
   if (transfer.stage != Transfer::Stage::kFetching) return false;
-  const bool published = place == Place::kWaits && transfer.offer && !transfer.offer->sources.empty();
   if (published && transfer.attempt && *transfer.attempt != attempt_id(transfer.offer->root)) {
     transfer.sync->stop();
     transfer.stage = Transfer::Stage::kTurning;
@@ -334,6 +388,8 @@ bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
   if (published && !transfer.attempt) {
     const wire::Published& offer = *transfer.offer;
     transfer.attempt = attempt_id(offer.root);
+    transfer.in_place = false;
+    transfer.since = context_.now;
     transfer.sync->elected({key_of(transfer), *transfer.attempt},
                            {offer.revision, offer.root, {}, {context_.options.id}});
   }
@@ -349,7 +405,7 @@ void StateTransfers::ask_sources(Transfer& transfer) {
   state::Sync::Messages messages;
   transfer.sync->ask(context_.mesh.sources(), context_.now, messages);
   say_all(messages);
-  if (transfer.sync->complete()) finish(transfer, Status::kOk, {});
+  if (transfer.sync->complete()) complete_fetch(transfer);
 }
 
 void StateTransfers::add_sources(std::map<PeerId, Mesh::Wanted>& links) const {

@@ -1,6 +1,7 @@
 // States outside of any round: members publish a state, and a peer that waits for its admission prefetches it (rules
 // 27 and 39 of docs/protocol.md). Pieces are asked for and sent as in a sync, by state::Sync; but nobody claims a
-// state here, and nobody relies on it. Knows no rounds.
+// state here, and nobody relies on it. A staged prefetch holds: it goes on until the admission, follows the newest
+// revision, and its memory holds a whole state at any time (rule 46). Knows no rounds.
 #pragma once
 
 #include <cstddef>
@@ -91,6 +92,8 @@ class StateTransfers final : public PrefetchOwner {
       kFetching,  // or waiting for a member that publishes the state
       kTurning,   // a newer state is published: waits for memory to come back, then fetches that state
       kEnding,    // waits for memory to come back
+      kSwapping,  // staged: the fetched state is copied into its place
+      kHolding,   // staged: the whole state is in its place; waits for a newer one
     };
     // What a prefetcher asks of the digests, until it is answered: one question of each.
     struct Question {
@@ -114,10 +117,17 @@ class StateTransfers final : public PrefetchOwner {
     std::map<PeerId, Question> questions;
     std::optional<wire::Published> offer;  // the newest of the coordinator's
     std::vector<wire::Source> sources;     // of the state that is fetched
+    bool holds = false;                    // staged: memory holds a state that was published
+    bool in_place = true;                  // staged: nothing has been fetched since the last copy
+    Instant since;                         // staged: start of the fetch
+    Instant rests_until;                   // kHolding: no newer state is fetched before
     Status status = Status::kOk;           // kEnding
     std::string text;
 
     [[nodiscard]] bool moves() const { return stage == Stage::kServing || stage == Stage::kFetching; }
+    [[nodiscard]] bool is_staged() const { return !serves && request.state->staged; }
+    // A held state is replaced by a newer revision only.
+    [[nodiscard]] bool is_offered() const;
   };
   template <typename Archive>
   void archive_of(Archive& a, Transfer& transfer);
@@ -132,6 +142,9 @@ class StateTransfers final : public PrefetchOwner {
   [[nodiscard]] bool begin_digesting(Transfer& transfer);
   [[nodiscard]] bool is_released(const Transfer& transfer);
   [[nodiscard]] bool end(Transfer& transfer, Place place);
+  void complete_fetch(Transfer& transfer);
+  [[nodiscard]] bool swap(Transfer& transfer);  // false: it must wait
+  void hold(Transfer& transfer);
   void begin_serving(Transfer& transfer);
   void answer_questions(Transfer& transfer);
   [[nodiscard]] bool follow_offer(Transfer& transfer, Place place);
@@ -145,6 +158,7 @@ class StateTransfers final : public PrefetchOwner {
   const Views& views_;
   std::map<std::uint64_t, Transfer> transfers_;  // in the order of their calls
   std::uint64_t begun_ = 0;
+  bool may_fetch_ = false;  // this peer waits, as of the last step
 };
 
 }  // namespace lockstep::peer

@@ -191,6 +191,8 @@ void OwnState::take_over(const Elected& elected, const std::vector<std::uint64_t
   revision_ = elected.revision;
   root_ = elected.root;
   values_ = values;
+  staged_.clear();  // a prefetch may stage another state
+  copied_ = 0;
 }
 
 }  // namespace lockstep::state

@@ -23,6 +23,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kUnanswered: return "unanswered";
     case Kind::kRunLost: return "run-lost";
     case Kind::kLeft: return "left";
+    case Kind::kStateHeld: return "state-held";
     case Kind::kProtocolError: return "protocol-error";
   }
   LOCKSTEP_UNREACHABLE();
@@ -35,6 +36,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kViewChanged: return "members";
     case Kind::kCommitted: return "contributors";
     case Kind::kProposed: return "proposal";
+    case Kind::kStateHeld: return "revision";
     case Kind::kPeerWaiting:
     case Kind::kPeerRefused:
     case Kind::kPeerLost:

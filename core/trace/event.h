@@ -32,6 +32,7 @@ enum class Kind : std::uint8_t {
   kLeft,          // this peer left the run as requested
   // on both
   kProtocolError,  // peer (if known), text
+  kStateHeld,      // a newcomer holds a published state; text: its tag; on the newcomer: number: revision
 };
 
 struct Event {

@@ -226,6 +226,7 @@ void fields(auto& a, Is<Flush> auto& m) {
 void fields(auto& a, Is<Pending> auto& m) {
   a("count", m.count);
   a("fetching", m.fetching);
+  a("holding", m.holding);
 }
 
 void fields(auto& a, Is<Admitting> auto& m) {
@@ -439,6 +440,7 @@ void fields(auto& a, Is<WantState> auto& m) {
   a("tag", m.tag);
   a("what", m.what);
   a("ends", m.ends);
+  a("holds", m.holds);
 }
 
 void fields(auto& a, Is<Published> auto& m) {

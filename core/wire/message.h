@@ -282,11 +282,12 @@ struct Publish {
 };
 
 // From a waiting peer: requests this state in advance, until it sends `ends`. The answer is Published, and again after
-// each change.
+// each change. `holds`: the peer has one of these states, whole, and wants newer ones (rule 46).
 struct WantState {
   Tag tag;
   Descriptor what;
   bool ends = false;
+  bool holds = false;
 };
 
 // Acknowledges a proposal: the sender has frozen the rounds that it touches and lists its open rounds.
@@ -297,10 +298,12 @@ struct Flush {
 
 // ---- coordinator to peer ----
 
-// The number of peers that wait for admission, and how many of those prefetch a state.
+// The number of peers that wait for admission; how many of those prefetch a state and have none yet; and how many hold
+// a published state.
 struct Pending {
   std::uint32_t count = 0;
   std::uint32_t fetching = 0;
+  std::uint32_t holding = 0;
 
   bool operator==(const Pending&) const = default;
 };

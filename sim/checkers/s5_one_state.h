@@ -6,12 +6,16 @@
 // goes back only if all of them go back.
 // - A peer that is left with a part of a state does not count until it has a whole state again.
 // - However a sync ends, peers that report the same root hold the same bytes.
+// - A newcomer that holds a published state holds it until its admission, and no older one. When all members are lost,
+// the founding waits for each newcomer that is known to hold a state, and the highest revision that one of them brings
+// wins.
 // - Another round that succeeds reports a difference exactly if the watched states of its contributors differ, and
 // names the peers and the difference.
 #pragma once
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -57,6 +61,9 @@ class OneState {
     if (call.kind == CallKind::kPrefetch && outcome.status == Status::kOk && outcome.state_defined) {
       return check_prefetched(call, memory);
     }
+    if (call.kind == CallKind::kPrefetch && held_.contains(call.peer) && !outcome.state_defined) {
+      return text_of(call) + " of " + text_of(call.peer) + " leaves a part of a state, and held a whole one";
+    }
     if (call.kind != CallKind::kCollective || call.request.collective != wire::Collective::kSync) return {};
     if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
       return text_of(call.peer) + " only sends in " + text_of(outcome.round) + ", and was written to";
@@ -75,7 +82,45 @@ class OneState {
   }
 
   // A peer is lost. The fingerprints that it reported may not count in the verdict of a round.
-  void lost(PeerId peer) { lost_.insert(peer); }
+  void lost(PeerId peer) {
+    lost_.insert(peer);
+    for (auto& [view, holders] : holders_of_) holders.erase(peer);
+    holders_.erase(peer);
+  }
+
+  // ---- newcomers that hold a state (rule 46) ----
+
+  // The newcomer holds a whole state of this revision.
+  Complaint holds(PeerId peer, std::uint64_t revision) {
+    const auto [at, first] = held_.try_emplace(peer, revision);
+    const std::uint64_t before = std::exchange(at->second, revision);
+    if (first || before <= revision) return {};
+    return text_of(peer) + " holds a state of revision " + std::to_string(revision) + " instead of revision " +
+           std::to_string(before);
+  }
+  // The coordinator knows that this newcomer holds a state.
+  void told_to_hold(PeerId peer) { holders_.insert(peer); }
+  // The coordinator proposes a view with this number.
+  void proposed(ViewNumber view) { holders_of_[view] = holders_; }
+  Complaint installed(const wire::View& view) {
+    if (view.number <= newest_) return {};
+    newest_ = view.number;
+    std::set<PeerId> members;
+    for (const wire::Member& member : view.members) members.insert(member.id);
+    const bool founds = std::none_of(members.begin(), members.end(), [&](PeerId id) { return members_.contains(id); });
+    members_ = members;
+    const std::set<PeerId> holders = std::exchange(holders_of_[view.number], {});
+    holders_of_.erase(holders_of_.begin(), holders_of_.upper_bound(view.number));
+    for (const PeerId member : members) holders_.erase(member);
+    if (!founds) return {};
+    for (const PeerId holder : holders) {
+      if (!members.contains(holder)) {
+        return "view " + std::to_string(view.number.value) + " founds the run anew without " + text_of(holder) +
+               ", which holds a state";
+      }
+    }
+    return {};
+  }
 
   // `name_of`: the peer that made a call.
   Complaint watched(const Call& call, const FindCall& find, const std::function<std::string(const Call&)>& name_of) {
@@ -149,6 +194,11 @@ class OneState {
 
   Complaint check_prefetched(const Call& call, const Memory& memory) {
     const peer::Outcome& outcome = *call.outcome;
+    const auto held = held_.find(call.peer);
+    if (held != held_.end() && outcome.revision < held->second) {
+      return text_of(call) + " of " + text_of(call.peer) + " ends with revision " + std::to_string(outcome.revision) +
+             ", and held " + std::to_string(held->second);
+    }
     const auto bytes = content_in(memory, call, outcome).bytes;
     if (bytes_.try_emplace(outcome.root, bytes).first->second == bytes) return {};
     return text_of(call) + " of " + text_of(call.peer) + " left other bytes than those that others hold under its root";
@@ -219,8 +269,10 @@ class OneState {
     for (const PeerId& peer : all) {
       if (agreed.before.contains(peer) && votes(peer)) electorate.push_back(peer);
     }
+    const bool all_vote = electorate.empty();
+    if (all_vote) std::copy_if(all.begin(), all.end(), std::back_inserter(electorate), votes);
     const auto source = [&](PeerId peer) { return is_source(call, memory, find, peer); };
-    if (!electorate.empty() && std::none_of(electorate.begin(), electorate.end(), source)) {
+    if (!all_vote && std::none_of(electorate.begin(), electorate.end(), source)) {
       return words_of(call) + words_of_state(outcome) +
              ", which a newcomer brought although members of the last agreed revision are here";
     }
@@ -231,7 +283,7 @@ class OneState {
     const auto ahead = std::find_if(electorate.begin(), electorate.end(), is_ahead);
     if (ahead == electorate.end()) return {};
     return words_of(call) + words_of_state(outcome) + ", which goes back behind that of " + text_of(*ahead) +
-           ", a voter of the last agreed revision";
+           (all_vote ? ", a founder that votes" : ", a voter of the last agreed revision");
   }
 
   // Orders rounds of one group and tag; uses wrap around.
@@ -295,6 +347,11 @@ class OneState {
   std::set<PeerId> lost_;
   std::set<std::pair<PeerId, Tag>> torn_;        // by its last sync
   std::set<std::pair<PeerId, CallId>> without_;  // calls that came with no state
+  std::map<PeerId, std::uint64_t> held_;         // revisions that newcomers hold
+  std::set<PeerId> holders_;                     // newcomers of which the coordinator knows that they hold a state
+  std::map<ViewNumber, std::set<PeerId>> holders_of_;  // when the view was proposed last
+  ViewNumber newest_;                                  // that was installed
+  std::set<PeerId> members_;                           // of it
 };
 
 }  // namespace lockstep::sim

@@ -30,7 +30,7 @@ class Program {
   virtual void on_event(std::uint64_t what) = 0;
   virtual void on_complete(const Call& call) = 0;
   virtual void on_view(const std::shared_ptr<const wire::View>& view) = 0;
-  virtual void on_pending(std::uint32_t /*count*/, std::uint32_t /*fetching*/) {}
+  virtual void on_pending(const peer::PendingChanged& /*pending*/) {}
   virtual void on_progress(const peer::Progress& /*progress*/) {}
   virtual void on_trace(const trace::Event& /*event*/) {}
   virtual void on_over(const peer::RunOver& /*over*/) { phase_ = Phase::kOver; }

@@ -204,7 +204,10 @@ void App::apply(std::uint64_t drift, const Request& copy, state::Statement& stat
 void App::publish() { shared_.published = share(CallKind::kPublish, request_of(statement()), {}); }
 
 void App::prefetch() {
-  if (phase_ == Phase::kConnecting) shared_.prefetched = share(CallKind::kPrefetch, request_of(statement()), {});
+  if (phase_ != Phase::kConnecting) return;
+  const auto state = statement();
+  state->staged = dice_.permille(600, Purpose::kState, process_, launches_, 3);  // holds until the admission
+  shared_.prefetched = share(CallKind::kPrefetch, request_of(state), {});
 }
 
 // The prefetch left one of these in memory: the published state, this program's own state, or a part of a state, which

@@ -67,6 +67,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                                                      cast_.letters_of(members));
                    }
                    chronicle_.check("S6", checkers_.membership.installed(process.id, installed.view));
+                   chronicle_.check("S5", checkers_.one_state.installed(*installed.view));
                    checkers_.admissions.installed(process.host, installed.view->number, now_);
                    while (news_.views < installed.view->number.value) nemesis_.begin_at(&Entry::view, ++news_.views);
                    news_.newest_cohort = std::max(news_.newest_cohort, installed.view->cohort);
@@ -84,7 +85,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    if (process.known.pending != pending.count)
                      chronicle_.observe(process, "pending " + std::to_string(pending.count));
                    process.known.pending = pending.count;
-                   process.caller.program->on_pending(pending.count, pending.fetching);
+                   process.caller.program->on_pending(pending);
                  },
                  [&](const peer::Progress& progress) {
                    nemesis_.begin_at(&Entry::piece, ++news_.pieces);
@@ -101,6 +102,9 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    chronicle_.mix(13, process.index, static_cast<std::uint64_t>(event.kind), event.number);
                    if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
                    process.caller.program->on_trace(event);
+                   if (event.kind == trace::Kind::kStateHeld) {
+                     chronicle_.check("S5", checkers_.one_state.holds(process.id, event.number));
+                   }
                    checkers_.flips.noted(process.id, event, now_);
                    const Complaint wrong = checkers_.causes.noted(process.index, event);
                    const bool flipped =
@@ -124,6 +128,8 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                    if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
                    chronicle_.check("L2", checkers_.causes.noted(0, event));
                    if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
+                   if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);
+                   if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);
                  },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },

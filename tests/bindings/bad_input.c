@@ -66,6 +66,7 @@ static void null_handles_are_refused(void) {
   CHECK_INVALID("comm is NULL", lockstep_pending(NULL, &count));
   CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
   CHECK_INVALID("comm is NULL", lockstep_fetching(NULL, &count));
+  CHECK_INVALID("comm is NULL", lockstep_holding(NULL, &count));
   CHECK_INVALID("comm is NULL", lockstep_flight_record(NULL, "a.rec"));
   CHECK_INVALID("path is NULL", lockstep_flight_record(comm, NULL));
   CHECK_INVALID("path is empty", lockstep_flight_record(comm, ""));

@@ -84,6 +84,7 @@ static void every_function_is_refused_after_a_fork(const handles* inherited) {
   FORKED_ASYNC(lockstep_wait_for_world_async(comm, 2, 1000, &fresh));
   FORKED(lockstep_pending(comm, &number));
   FORKED(lockstep_fetching(comm, &number));
+  FORKED(lockstep_holding(comm, &number));
   FORKED(lockstep_leave(comm, 1000));
   FORKED_ASYNC(lockstep_leave_async(comm, 1000, &fresh));
   FORKED(lockstep_abort_all(comm, "why"));

@@ -446,9 +446,13 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, 
  * */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
 
-/* The number of waiting peers in lockstep_prefetch_state(): members that publish admit when the number is 0. Local and
- * free, as above. */
+/* The number of waiting peers in lockstep_prefetch_state() that have no state yet: members that publish admit when the
+ * number is 0. Local and free, as above. */
 LOCKSTEP_API lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count);
+
+/* The number of waiting peers that hold a published state (a staged lockstep_prefetch_state()), and that would go on
+ * from it if all members were lost. Local and free, as above. */
+LOCKSTEP_API lockstep_status lockstep_holding(lockstep_comm* comm, uint32_t* count);
 
 /* Leaves politely: waits for the calls that this peer has launched; the other peers continue without it and see no
  * error. Later calls fail with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT,
@@ -871,7 +875,8 @@ typedef struct lockstep_sync_state_args {
   lockstep_state_strategy strategy;
   int staged; /* not 0: fetched pieces land in memory of the library (as much as differs) and are copied into the
                  tensors after the round has committed. After an error the tensors hold their old state, unless
-                 result.state_undefined says that the communicator ran out of memory during the copy */
+                 result.state_undefined says that the communicator ran out of memory during the copy. prefetch: holds
+                 the newest state until the admission, see lockstep_prefetch_state() */
   uint64_t tag;
   int64_t timeout_ms;
   uint32_t minimum_world;
@@ -916,7 +921,13 @@ LOCKSTEP_API lockstep_status lockstep_unpublish_state(lockstep_comm* comm, uint6
  * that members publish under this tag; waits while no member publishes. OK: the whole state is here (result.revision),
  * or this peer was admitted before. With result.state_undefined memory holds a part of a state, and the first sync
  * completes it. A prefetched state is only a head start: sync before using the tensors, with the revision of the
- * result. strategy, staged, revision and minimum_world are ignored.
+ * result. strategy, revision and minimum_world are ignored.
+ * With args->staged the call holds: it goes on until the admission, and follows what members publish. Pieces land in
+ * memory of the library (as much as the state) and are copied into the tensors when all of them are here. At the end
+ * the tensors hold the newest state that came whole, or what they held at the call; never a part. The first state that
+ * members publish is taken, then newer revisions only; after each, the peer rests as long as the fetch took, at least
+ * two heartbeats. If all members are lost, the newcomers found the run anew, and the first sync goes on from the
+ * highest revision that one of them brings (result.revision): no state is lost while a newcomer that holds one waits.
  * Errors: INVALID_ARGUMENT, MISMATCH (members publish another layout), TIMED_OUT, ABORTED, NOT_CONNECTED,
  * TOO_MANY_IN_FLIGHT (this peer fetches 16 states: end one), OUT_OF_MEMORY. */
 LOCKSTEP_API lockstep_status lockstep_prefetch_state(lockstep_comm* comm, const lockstep_sync_state_args* args,

@@ -127,23 +127,42 @@ class Options(TypedDict, total=False):
 T = TypeVar("T")
 
 
-def connect(coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT, **options: Unpack[Options]) -> Communicator:
+def connect(
+    coordinator: str,
+    *,
+    timeout: float | None = CONNECT_TIMEOUT,
+    wait: bool = True,
+    state: State | None = None,
+    tag: int = 0,
+    **options: Unpack[Options],
+) -> Communicator:
     """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
 
     Blocks until the members admit this peer; founders do not wait. If the coordinator does not answer, retries until
     the timeout.
 
     timeout: seconds; None for no limit. Give more where members admit newcomers rarely.
+    wait: False: returns at once. The strategies of lockstep.torch then wait in their `with` block, and hold the state
+        of the run meanwhile, so that it is not lost with the last member.
+    state, tag: while this peer waits, it holds what members publish under the tag, as prefetch(hold=True) does: its
+        first sync of this state goes on from there if all members were lost. Needs wait.
     options: see lockstep.Options, for example founders=2, minimum_world=2, auto_admit=True.
-    Raises InvalidArgument, Unreachable, Refused, ProtocolError, TimedOut.
+    Raises InvalidArgument, Unreachable, Refused, ProtocolError, TimedOut; with a state Mismatch.
 
     Example:
         >>> with lockstep.connect("coordinator.example:4000", founders=2) as run:
         ...     run.all_reduce(gradient, op="avg")
     """
+    if state is not None and not wait:
+        raise InvalidArgument(
+            "a state, and wait=False; allowed: wait=True, or prefetch(state, hold=True) by the caller"
+        )
     communicator = Communicator(**options)
     try:
-        communicator.connect(coordinator, timeout=timeout)
+        if wait:
+            communicator.connect(coordinator, timeout=timeout, state=state, tag=tag)
+        else:
+            communicator._joins = communicator.connect_async(coordinator, timeout=timeout)
     except BaseException:
         communicator.close()
         raise
@@ -214,6 +233,8 @@ class Communicator:
     _native: _lockstep.Communicator
     _connecting: weakref.ref[Work] | None = None
     """What connect_async() has returned, as long as the program holds it: held here, it would keep callbacks alive."""
+    _joins: Work | None = None
+    """What connect(wait=False) has begun: no program holds it."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
         place = context.place
@@ -229,9 +250,26 @@ class Communicator:
 
     # ---- being part of a run ----
 
-    def connect(self, coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT) -> None:
+    def connect(
+        self,
+        coordinator: str,
+        *,
+        timeout: float | None = CONNECT_TIMEOUT,
+        state: State | None = None,
+        tag: int = 0,
+    ) -> None:
         """Joins a run; see lockstep.connect(). Once per communicator."""
-        self._native.connect(coordinator, timeout)
+        if state is None:
+            self._native.connect(coordinator, timeout)
+            return
+        joining = self.connect_async(coordinator, timeout=timeout)
+        try:
+            self.prefetch(state, hold=True, tag=tag)
+        except Error:
+            if joining.done():
+                joining.wait()  # raises what has ended both
+            raise
+        joining.wait()
 
     def connect_async(self, coordinator: str, *, timeout: float | None = CONNECT_TIMEOUT) -> Work:
         """Begins to join a run, so that prefetch() can fetch the state meanwhile."""
@@ -344,8 +382,13 @@ class Communicator:
 
     @property
     def fetching(self) -> int:
-        """Number of waiting peers in prefetch(): members that publish admit when it is 0. Local and free."""
+        """Number of waiting peers in prefetch() without a state: members that publish admit when it is 0. Free."""
         return self._native.fetching()
+
+    @property
+    def holding(self) -> int:
+        """Number of waiting peers that hold a published state, see prefetch(hold=True). Local and free."""
+        return self._native.holding()
 
     def groups(self) -> dict[int, int]:
         """Members of each group in the newest view, by group, ascending."""
@@ -930,18 +973,28 @@ class Communicator:
         """Ends this peer's publication of the tag, and waits until its memory is returned."""
         self._native.unpublish_state(tag)
 
-    def prefetch(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Result:
+    def prefetch(
+        self, state: State, *, hold: bool = False, blank: bool = False, tag: int = 0, timeout: float | None = None
+    ) -> Result:
         """Between connect_async() and the admission: fetches the newest published state, as far as time allows.
 
         Only a head start: call sync() before using the state.
-        Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected.
+
+        hold: goes on until the admission, and follows newer revisions, half of the time at most. The state is always
+            a whole one: pieces land beside it first, in as much memory again. If all members are lost, the newcomers
+            found the run anew, and its state goes on from the highest revision that one of them holds.
+        blank: the arrays hold no state yet.
+        timeout: seconds; None for no limit.
+        Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected, OutOfMemory.
         """
-        options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
+        options = _state_options(state, "popular", hold, blank, False, tag, timeout, 0)
         return self._native.prefetch_state(state._describe(), options, _taker(state))
 
-    def prefetch_async(self, state: State, *, blank: bool = False, tag: int = 0, timeout: float | None = None) -> Work:
+    def prefetch_async(
+        self, state: State, *, hold: bool = False, blank: bool = False, tag: int = 0, timeout: float | None = None
+    ) -> Work:
         """Begins prefetch()."""
-        options = _state_options(state, "popular", False, blank, False, tag, timeout, 0)
+        options = _state_options(state, "popular", hold, blank, False, tag, timeout, 0)
         work = self._native.prefetch_state_async(state._describe(), options)
         work._on_end = _taker(state)
         return work

@@ -683,6 +683,11 @@ void define_world(py::class_<Communicator>& c) {
     checked([&] { return lockstep_fetching(self.comm(), &count); });
     return count;
   });
+  c.def("holding", [](Communicator& self) {
+    std::uint32_t count = 0;
+    checked([&] { return lockstep_holding(self.comm(), &count); });
+    return count;
+  });
   c.def("id", [](Communicator& self) { return to_python(self.id()); });
   c.def("world", [](Communicator& self) {
     lockstep_world world = LOCKSTEP_WORLD_INIT;

@@ -236,8 +236,8 @@ TEST(Newcomers, AGangWithASilentMemberKeepsWaiting) {
   EXPECT_EQ(mate.count<wire::Waiting>(), 2U);
 }
 
-// No newcomer is admitted while the coordinator waits for a silent member. Once that member is evicted, newcomers are
-// admitted at once, without another call.
+// No newcomer is admitted while the coordinator waits for a silent member. As newcomers wait for that member alone, it
+// is given up after two thirds of a silence (rule 47), and they are admitted at once, without another call.
 TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   Lobby lobby;
   PeerHost& third = lobby.add(3, 3);
@@ -249,9 +249,24 @@ TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   lobby.settle();
   for (int i = 0; i < 400 && newcomer.views.empty(); ++i) lobby.pass(milliseconds(10));
   ASSERT_EQ(newcomer.views.size(), 1U);
-  EXPECT_LE((newcomer.now - Instant{}).ns, 3'100'000'000);
+  EXPECT_LE((newcomer.now - Instant{}).ns, 2'100'000'000);
   EXPECT_EQ(lobby.peers[0]->outcome(calls[0])->status, Status::kOk);
   EXPECT_EQ(newcomer.views.front().members.size(), 3U);
+}
+
+TEST(Newcomers, WaitAWholeSilenceForAMemberBesideOthersThatHaveNotCalledAdmit) {
+  Lobby lobby;
+  PeerHost& third = lobby.add(3, 3);
+  lobby.settle();
+  lobby.expect_admission({}, 3);
+  lobby.silent = &third;
+  (void)lobby.peers[0]->admit();
+  lobby.add(4, 4);
+  lobby.settle();
+  lobby.pass(milliseconds(2900));
+  EXPECT_EQ(lobby.coordinator.status().lost, 0U);
+  lobby.pass(milliseconds(200));
+  EXPECT_EQ(lobby.coordinator.status().lost, 1U);
 }
 
 TEST(Newcomers, TheNumberOfSuspectHostsIsLimited) {

@@ -149,6 +149,28 @@ TEST(Publications, CountsFetchingPeers) {
   EXPECT_EQ(book.fetching(), 0U);
 }
 
+TEST(Publications, TellsFetchingPeersFromThoseThatHold) {
+  Publications book;
+  publish(book, 1, 4, kRed);
+  want(book);
+  want(book, {8, 8});
+  EXPECT_EQ(book.take_news(kRun).size(), 2U);
+  EXPECT_EQ(book.want(kNew, {}, {Tag{3}, state(), false, true}), "");
+  EXPECT_EQ(book.fetching(), 1U);
+  EXPECT_EQ(book.holding(), 1U);
+  EXPECT_TRUE(book.take_news(kRun).empty()) << "it knows";
+  publish(book, 1, 5, kBlue);
+  EXPECT_EQ(book.take_news(kRun).size(), 2U) << "it wants newer ones";
+  EXPECT_EQ(book.want(kNew, {}, {Tag{4}, state(), false}), "");
+  EXPECT_EQ(book.holding(), 0U) << "it holds a part of what it wants";
+  book.gone({8, 8});
+  EXPECT_EQ(book.want(kNew, {}, {Tag{4}, state(), true}), "");
+  EXPECT_EQ(book.fetching(), 0U);
+  EXPECT_EQ(book.holding(), 1U);
+  book.admitted(kNew);
+  EXPECT_EQ(book.holding(), 0U);
+}
+
 TEST(Publications, GroupsAndTagsAreIndependent) {
   Publications book;
   wire::Member other = member(1);

@@ -224,19 +224,24 @@ TEST(Publisher, EndsWithTheRun) {
 
 // A peer that waits for its admission and fetches ten pieces from two sources.
 struct Prefetcher : Peer3 {
-  Prefetcher() : Peer3(false) {
+  explicit Prefetcher(bool holds = false) : Peer3(false) {
     coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
     me.run();
-    content.assign(kBytes, std::byte{9});
-    for (std::size_t at = 0; at < kBytes; at += kPiece)
-      digests.push_back(digest(std::span(content).subspan(at, kPiece)));
     manifest = {{{"weights", DataType::kU8, kBytes, false}}, {}, kPiece};
-    root = state::root_of(state::Pieces(manifest), {digests, {}});
-    fetch = me.share(false, kBytes, kPiece);
+    fill(std::byte{9});
+    fetch = me.share(false, kBytes, kPiece, 1, [&](state::Statement& state) { state.staged = holds; });
     me.run();
   }
-  void publish(std::vector<wire::Source> sources) {
-    coordinator->say(wire::Published{Tag{7}, 4, root, std::move(sources), wire::prefetcher_key(kKey, kMe), {}});
+  // The state that members publish from now on.
+  void fill(std::byte filling) {
+    content.assign(kBytes, filling);
+    digests.clear();
+    for (std::size_t at = 0; at < kBytes; at += kPiece)
+      digests.push_back(digest(std::span(content).subspan(at, kPiece)));
+    root = state::root_of(state::Pieces(manifest), {digests, {}});
+  }
+  void publish(std::vector<wire::Source> sources, std::uint64_t revision = 4) {
+    coordinator->say(wire::Published{Tag{7}, revision, root, std::move(sources), wire::prefetcher_key(kKey, kMe), {}});
     me.run();
   }
   FarEnd& answer_dial(std::size_t which = 0) {
@@ -309,6 +314,77 @@ TEST(Prefetcher, FetchesFromMembersWithItsOwnKey) {
   EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
   EXPECT_TRUE(run.coordinator->last<wire::WantState>()->ends);
   EXPECT_TRUE(source.shown_out());
+}
+
+// Rule 46.
+TEST(Holder, HoldsTheNewestWholeStateUntilItsAdmission) {
+  Prefetcher run(true);
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& source = run.answer_dial();
+  run.send_digests(source);
+  for (std::uint32_t piece = 0; piece < 9; ++piece) run.send_piece(source, piece);
+  EXPECT_FALSE(std::ranges::equal(run.me.received(run.fetch).first(kPiece), std::span(run.content).first(kPiece)));
+  EXPECT_FALSE(run.coordinator->last<wire::WantState>()->holds);
+  run.send_piece(source, 9);
+  EXPECT_EQ(run.me.outcome(run.fetch), nullptr) << "it goes on until the admission";
+  EXPECT_TRUE(run.coordinator->last<wire::WantState>()->holds);
+  EXPECT_FALSE(run.coordinator->last<wire::WantState>()->ends);
+  EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
+  EXPECT_TRUE(source.shown_out()) << "it needs no source while it rests";
+
+  const std::vector<std::byte> held = run.content;
+  run.fill(std::byte{8});
+  run.publish({{kHigh, address_of(9)}}, 3);  // a member that is late
+  run.me.pass(seconds(2));
+  run.me.run();
+  EXPECT_EQ(run.me.streams.dialling().size(), 0U) << "an older revision than that it holds";
+  run.publish({{kHigh, address_of(9)}}, 5);
+  FarEnd& next = run.answer_dial();
+  run.send_digests(next);
+  for (std::uint32_t piece = 0; piece < 5; ++piece) run.send_piece(next, piece, std::byte{8});
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
+  EXPECT_TRUE(run.me.outcome(run.fetch)->state_defined);
+  EXPECT_EQ(run.me.outcome(run.fetch)->revision, 4U);
+  EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), held));
+}
+
+TEST(Holder, RestsBeforeItFetchesANewerRevision) {
+  Prefetcher run(true);
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& source = run.answer_dial();
+  run.send_digests(source);
+  for (std::uint32_t piece = 0; piece < 10; ++piece) run.send_piece(source, piece);
+  run.fill(std::byte{8});
+  run.publish({{kHigh, address_of(9)}}, 5);
+  EXPECT_EQ(run.me.streams.dialling().size(), 0U);
+  run.me.pass(milliseconds(990));
+  EXPECT_EQ(run.me.streams.dialling().size(), 0U) << "two heartbeats";
+  run.me.pass(milliseconds(20));
+  run.me.run();
+  FarEnd& next = run.answer_dial();
+  run.send_digests(next);
+  for (std::uint32_t piece = 0; piece < 10; ++piece) run.send_piece(next, piece, std::byte{8});
+  EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
+}
+
+TEST(Holder, CompletesACopyThatHasBegunWhenItIsAdmitted) {
+  Prefetcher run(true);
+  run.publish({{kLow, address_of(1)}});
+  FarEnd& source = run.answer_dial();
+  run.send_digests(source);
+  for (std::uint32_t piece = 0; piece < 9; ++piece) run.send_piece(source, piece);
+  run.me.jobs_held = true;
+  run.send_piece(source, 9);
+  run.install(run.proposal(view_of(1, 1, {kLow, kMe, kHigh})));
+  EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+  run.me.jobs_held = false;
+  run.me.run();
+  ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+  EXPECT_TRUE(run.me.outcome(run.fetch)->state_defined);
+  const std::uint64_t revision = run.me.outcome(run.fetch)->revision;
+  EXPECT_EQ(std::ranges::equal(run.me.received(run.fetch), run.content), revision == 4);
 }
 
 TEST(Prefetcher, FetchesTheRestFromAnotherSourceAfterALie) {

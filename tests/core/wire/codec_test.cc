@@ -108,7 +108,7 @@ TEST(Codec, AnErrorNamesThePathOfItsField) {
 TEST(Codec, ABoolIsZeroOrOne) {
   Frame frame = frame_of(WantState{});
   frame.body.back() = std::byte{2};
-  EXPECT_EQ(error_of(frame), "WantState.ends: 2 is not a bool (0 or 1)");
+  EXPECT_EQ(error_of(frame), "WantState.holds: 2 is not a bool (0 or 1)");
 }
 
 TEST(Codec, AnEnumHasAKnownValue) {

@@ -79,12 +79,12 @@ LinkReader at_segment(std::uint32_t length, std::size_t stray = 0) {
 TEST(LinkReader, GivesPreambleAndMessagesInOrder) {
   StreamDriver driver;
   Bytes bytes = preamble();
-  encode(Pending{3, 1}, Term{5}, bytes);
+  encode(Pending{3, 1, 2}, Term{5}, bytes);
   encode(Heartbeat{}, Term{6}, bytes);
   driver.feed(bytes);
   ASSERT_EQ(driver.record().lines.size(), 3U);
   EXPECT_EQ(driver.record().lines[0], "preamble, version 1, features 0");
-  EXPECT_EQ(driver.record().lines[1].rfind("term 5, Pending{count: 3, fetching: 1}", 0), 0U);
+  EXPECT_EQ(driver.record().lines[1].rfind("term 5, Pending{count: 3, fetching: 1, holding: 2}", 0), 0U);
   EXPECT_EQ(driver.record().lines[2].rfind("term 6, Heartbeat{}", 0), 0U);
 }
 
