@@ -75,7 +75,7 @@ def train(run: lockstep.Communicator, steps: int) -> lockstep.State:
 
 
 def peer(coordinator: str, founders: int, steps: int) -> None:
-    with lockstep.connect(coordinator, founders=founders) as run:
+    with lockstep.connect(coordinator, founders=founders, wait=False) as run:
         train(run, steps)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
+from ..state import State
 from ..types import WireFormat, WireFormatName
 from . import _pieces
 from ._checked import check_state, check_tensors, sampler_states_of, weight_of
@@ -72,6 +73,7 @@ class DataParallel(Strategy):
         self._hook: Any = None
         self._is_asking = False  # a step of the inner optimizer is none of the program's: it makes its tensors
         self._seconds = 0.0
+        self._synced: list[HostTensors] = []  # what the last sync has shared
 
     def step(self, weight: float | None = None) -> StepInfo:
         """Ends a step: lets newcomers in. See Strategy.step(). weight: None; set the attribute instead."""
@@ -86,7 +88,9 @@ class DataParallel(Strategy):
         self._outer_step += 1
         with torch.no_grad():
             self._average_buffers()
+            self._withdraw()
             self._admit(reduction.has_newcomers)
+            self._offer()
         seconds, self._seconds = self._seconds + self._now() - begin, 0.0
         return self._info(seconds, True)
 
@@ -141,6 +145,7 @@ class DataParallel(Strategy):
 
     def _enter(self) -> None:
         self._reduction = None
+        self._synced = []
         self._join()
         self._sync()
         self._hook = self._optimizers[0].register_step_pre_hook(self._average)
@@ -153,12 +158,24 @@ class DataParallel(Strategy):
             self._hook.remove()
             self._hook = None
 
-    def _sync(self) -> None:
-        tensors = [self._tensors(), self._optimizer_tensors()]
+    def _entries_of(self, tensors: Sequence[HostTensors]) -> dict[str, Any]:
         entries: dict[str, Any] = {"inner_step": self._inner_step, "outer_step": self._outer_step}
         for group in tensors:
             group.fetch()
             entries.update(group.arrays)
+        return entries
+
+    def _whole_state(self) -> tuple[State, Sequence[HostTensors]]:
+        tensors = self._synced or [self._tensors(), self._optimizer_tensors()]
+        entries = {**self._entries_of(tensors), **self._sampler_entries()}
+        return State(entries, revision=self._outer_step), tensors
+
+    def _take_whole_state(self, state: State) -> None:
+        self._inner_step, self._outer_step = int(state["inner_step"]), int(state["outer_step"])
+
+    def _sync(self) -> None:
+        tensors = self._synced = [self._tensors(), self._optimizer_tensors()]
+        entries = self._entries_of(tensors)
         state = self._sync_state(entries, self._wire.settings("wire"), revision=self._outer_step)
         for group in tensors:
             group.give_back()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,11 @@ from ..state import State
 from ..types import WireFormat, WireFormatName
 from . import _pieces
 from ._checked import check_state, check_tensors, sampler_states_of, weight_of, whole_number
-from ._flat import Borrowed, Fragment
+from ._flat import Borrowed, Fragment, HostTensors
 from ._outer import SGD, Floats, OuterOptimizer, steps_into
 from ._pieces import Flight, Pieces
 from ._strategy import (
     GRADIENT_TAG,
-    STATE_TAG,
     Reduction,
     Run,
     StepInfo,
@@ -66,7 +65,7 @@ class LocalUpdates(Strategy):
         self._boundary = 0  # inner step of the run to which the shared parameters belong
         self._loaded = False
         self._starts_next = False  # members begin a reduction right after a sync
-        self._is_published = False
+        self._admits_next = False  # newcomers are admitted at the end of this round, before its reduction
 
     # ---- what a program uses ----
 
@@ -79,6 +78,7 @@ class LocalUpdates(Strategy):
         begin = self._now()
         with torch.no_grad():
             fragment = self._after_inner_step()
+            self._offer()
         return self._info(self._now() - begin, fragment is not None, fragment if len(self._fragments) > 1 else None)
 
     def global_state_dict(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class LocalUpdates(Strategy):
         """
         count = self._fragments[0].theta.size
         cuts = self._cuts and self._replica is None and not self._wire.error_feedback and count > _pieces.SMALL
-        return Pieces(count) if cuts and steps_into(self._outer) is not None else None
+        return Pieces(count, self._await) if cuts and steps_into(self._outer) is not None else None
 
     def _settings(self) -> dict[str, float]:
         return {"inner_steps": self._inner_steps, **self._outer.settings(), **self._wire.settings("wire")}
@@ -161,38 +161,15 @@ class LocalUpdates(Strategy):
             self._inner_step = self._boundary
             self._store()
 
-    def _join(self) -> None:
-        """Fetches what members publish while this peer waits for its admission."""
-        joining = None if self._run is None else self._run._joining
-        if self._publishes and self._run is not None and joining is not None and not joining.done():
-            rest = rest_of(self._model, self._named)
-            rest.fetch()
-            state = self._whole_state(rest.arrays)
-            self._run.prefetch(state, tag=STATE_TAG)
-            rest.give_back()
-            self._take_counters(state)
-            self._starts_next = False
-        super()._join()
-
-    def _publish(self) -> None:
-        """Serves the shared state to peers that wait, until members admit them at the end of the next round."""
-        if self._run is None:
-            return
+    def _whole_state(self) -> tuple[State, Sequence[HostTensors]]:
         rest = rest_of(self._model, self._named)
         rest.fetch()
-        changing = {f"model/{name}" for name, _ in self._model.named_buffers()}
-        copied = {name: array.clone() if name in changing else array for name, array in rest.arrays.items()}
-        self._run.publish(self._whole_state(copied), stable=True, tag=STATE_TAG)
-        self._is_published = True
+        entries = {**rest.arrays, **self._shared(), **self._sampler_entries()}
+        return State(entries, revision=self._outer_step), [rest]
 
-    def _unpublish(self) -> None:
-        if self._run is not None and self._is_published:
-            self._is_published = False
-            self._run.unpublish(STATE_TAG)
-
-    def _whole_state(self, rest: Mapping[str, Any]) -> State:
-        entries = {**rest, **self._shared(), **self._sampler_entries()}
-        return State(entries, revision=self._outer_step)
+    def _take_whole_state(self, state: State) -> None:
+        self._take_counters(state)
+        self._starts_next = False
 
     def _store(self) -> None:
         """The model begins with the shared parameters."""
@@ -205,7 +182,7 @@ class LocalUpdates(Strategy):
             self._store()
 
     def _detach(self) -> None:
-        self._unpublish()
+        self._admits_next = False
 
     def _sync(self) -> None:
         rest = rest_of(self._model, self._named)
@@ -240,12 +217,14 @@ class LocalUpdates(Strategy):
         if self._pieces is None:
             fragment.measure()
         reduction = self._reduction_of(fragment)
-        if self._run is not None and self._is_published:
+        if self._run is not None and self._admits_next:
+            self._admits_next = False
             self._average_buffers()  # before they are shared
+            self._averaged.keep()
             self._starts_next = True
-            self._run.admit()
+            self._await(self._run.admit_async())
             self._sync()
-            self._unpublish()
+            self._withdraw()
             reduction.weight = 1.0 if reduction.weight is None else reduction.weight
         before = self._outer_step
         if not self._end_round(fragment, reduction):
@@ -266,6 +245,7 @@ class LocalUpdates(Strategy):
                 self._inner_step = self._boundary
                 return True
         had_newcomers, self._starts_next = self._starts_next, False
+        self._withdraw()
         if not reduction.is_void:
             if borrowed is None:
                 self._step_of(fragment, reduction)
@@ -279,7 +259,8 @@ class LocalUpdates(Strategy):
         self._after_reduction(reduction)
         has_admitted = self._admit(reduction.has_newcomers)
         if not has_admitted and reduction.has_prefetchers:
-            self._publish()
+            self._admits_next = True  # they fetch the state during the next round
+            self._offer(at_once=True)
         return borrowed is not None and not has_admitted
 
     def _average_pieces(self, pieces: Pieces, fragment: Fragment, reduction: Reduction) -> Borrowed | None:
@@ -418,7 +399,7 @@ class LocalSGD(LocalUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with lockstep.connect("coordinator.example:4000") as run:
+        >>> with lockstep.connect("coordinator.example:4000", wait=False) as run:
         ...     with LocalSGD(run, model, optimizer, inner_steps=20) as sync:
         ...         while sync.inner_step < 1000:
         ...             loss(model).backward()

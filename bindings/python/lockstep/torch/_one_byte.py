@@ -103,7 +103,7 @@ class JustOneByte(LocalUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with lockstep.connect("coordinator.example:4000") as run:
+        >>> with lockstep.connect("coordinator.example:4000", wait=False) as run:
         ...     with JustOneByte(run, model, lr=1e-4) as sync:
         ...         while sync.inner_step < 10_000:
         ...             x, y = batch(sync.inner_step)
@@ -156,6 +156,7 @@ class JustOneByte(LocalUpdates):
             self._learn(contributions)
             self._inner_step += 1
             self._end_gathering(any(bool(one[0]) for _, one in gathered))
+            self._offer()
         return self._info(self._now() - begin, True)
 
     # ---- the engine ----

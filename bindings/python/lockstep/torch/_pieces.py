@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Callable
 
 import numpy as np
@@ -41,11 +42,13 @@ class Pieces:
     Every peer begins and ends its calls in the same order, so when a call fails, the same pieces are over on all peers.
     The memory, 6 MiB, or 48 MiB where a line is long, is kept from one time to the next.
 
+    wait: waits for a call.
     over: pieces whose average has been given out, since the last begin.
     is_far: whether a line was long the last time, as far as this peer knows; False before the first time.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, wait: Callable[[Work], Result] = methodcaller("wait")) -> None:
+        self._wait = wait
         self._places = [slice(begin, min(begin + PIECE, count)) for begin in range(0, count, PIECE)]
         self._free: list[tuple[Floats, Floats]] = []
         self._flying: deque[Flight] = deque()
@@ -91,7 +94,7 @@ class Pieces:
 
     def _end(self) -> Iterator[tuple[Flight, Result | None]]:
         flight = self._flying[0]
-        result = None if flight.work is None else flight.work.wait()
+        result = None if flight.work is None else self._wait(flight.work)
         self._flying.popleft()
         if result is None:
             flight.taken[:] = flight.given

@@ -22,6 +22,7 @@ from ..errors import (
     InvalidArgument,
     Mismatch,
     PeerLost,
+    WaitTimedOut,
     WorldChanged,
 )
 from ..state import State
@@ -43,6 +44,7 @@ MOMENTS_TAG = STATE_TAG - 2
 _SETTINGS_TAG = STATE_TAG - 3
 GRADIENT_TAG = STATE_TAG + 2  # fragment i: GRADIENT_TAG + i
 
+_STEADY = 0.1  # seconds that a shared state must stay as it is before it is published: short rounds cost nothing
 _SPARE = 1 << 16  # bytes: a block that is too long by less is received, and its sender named
 ALONE = PeerId(bytes(16))  # the only member, without a run
 
@@ -166,6 +168,10 @@ class Strategy(ABC):
     When a peer dies, the reduction in flight goes on among the survivors. Newcomers enter after an outer step: members
     agree in the reduction before it whether newcomers wait. Do not connect with auto_admit.
 
+    A newcomer that has connected with wait=False (or connect_async()) holds the shared state while it waits: members
+    publish it whenever it stays the same for a tenth of a second. When all members are lost, the newcomers go on from
+    the newest state that one of them holds. The shards of a Replica hold nothing.
+
     Errors: step() raises what Communicator.all_reduce() raises, above all Evicted, NotConnected and OutcomeUnknown:
     connect again as a new peer. Peers with other settings raise ValueError when they enter, or lockstep.Mismatch. If
     the peers' shared states differ, step() raises Desync on all of them.
@@ -194,6 +200,8 @@ class Strategy(ABC):
         self._sampler_states: Sequence[Mapping[str, Any]] | None = None  # of a checkpoint
         self._differs = False  # this peer's state is not that of most peers: it has no vote in the next sync
         self._sent = self._received = self._retries = 0
+        self._is_offered = False  # the shared state is published, and does not change
+        self._steady_since = 0.0  # the shared state is as it is
 
     # ---- what a program uses ----
 
@@ -258,6 +266,7 @@ class Strategy(ABC):
             self._begin_anew()
         self._begin_samplers()
         self._enter()
+        self._averaged.keep()
         self._entered = True
         return self
 
@@ -273,12 +282,14 @@ class Strategy(ABC):
             raise
         finally:
             self._entered = False
+            self._withdraw()
             self._detach()
 
     def _begin_anew(self) -> None:
         """Members may have left the block at different places: in a new cohort no call meets an older one."""
         if self._run is not None:
             self._run.admit()
+        self._withdraw()
         for work in [*self._left_behind, *(one.work for one in self._in_the_air if one.work is not None)]:
             with suppress(Error):  # over since the new cohort began; nobody takes the result
                 work.wait()
@@ -317,6 +328,14 @@ class Strategy(ABC):
     def _publishes(self) -> bool:
         """Whether newcomers may fetch the state while members train."""
         return False
+
+    @abstractmethod
+    def _whole_state(self) -> tuple[State, Sequence[HostTensors]]:
+        """The state that _sync() shares, and what gives tensors back that it was copied from."""
+
+    @abstractmethod
+    def _take_whole_state(self, state: State) -> None:
+        """Takes the counters over; the arrays hold the state already."""
 
     @property
     @abstractmethod
@@ -395,7 +414,7 @@ class Strategy(ABC):
         """Waits for an average; while too few members are left, waits for more and begins again."""
         while reduction.work is not None:
             try:
-                reduction.result = reduction.work.wait()
+                reduction.result = self._await(reduction.work)
                 reduction.work = None
             except InvalidArgument:
                 if not reduction.observes:
@@ -408,6 +427,7 @@ class Strategy(ABC):
                     raise
                 self._wait_for_members()
                 self._begin(reduction, wire, in_background=True)
+        self._withdraw()
         if reduction.result is not None:
             self._take_result(reduction.result)
         self._settle_draws(self._members if self._run is None else reduction.contributors)
@@ -444,14 +464,16 @@ class Strategy(ABC):
     def _wait_for_members(self) -> None:
         """Waits until there are minimum_world members, and shares the state with those that have come."""
         if self._run is not None:
+            self._withdraw()
             self._before_newcomers()
-            self._run.wait_for_world(self._minimum_world * max(1, self._run.world.groups))
+            self._await(self._run.wait_for_world_async(self._minimum_world * max(1, self._run.world.groups)))
             self._sync()
+            self._averaged.keep()
 
     @property
     def _fetching(self) -> int:
-        """Newcomers that fetch the state while members train."""
-        return self._run.fetching if self._run is not None and self._publishes else 0
+        """Newcomers that fetch the state while members train, or hold one."""
+        return self._run.fetching + self._run.holding if self._run is not None and self._publishes else 0
 
     def _sees_newcomers(self) -> bool:
         """Whether newcomers wait that fetch nothing."""
@@ -475,7 +497,7 @@ class Strategy(ABC):
             try:
                 with self._watching():
                     work = self._run.all_gather_async(block, room, tag=GRADIENT_TAG, minimum_world=self._minimum_world)
-                result = work.wait()
+                result = self._await(work)
                 break
             except BufferTooSmall as error:
                 raise Mismatch(f"a peer has sent too much; allowed: at most {most_bytes} bytes; {error}") from error
@@ -485,6 +507,7 @@ class Strategy(ABC):
                 if not self._minimum_world:
                     raise
                 self._wait_for_members()
+        self._withdraw()
         self._take_result(result)
         return list(zip(result.contributors, np.split(room, np.cumsum(result.blocks))))
 
@@ -507,17 +530,60 @@ class Strategy(ABC):
     def _admit(self, has_newcomers: bool) -> bool:
         """Lets newcomers in if all members have agreed to, and shares the state with them."""
         admits = self._run is not None and (has_newcomers or self._replica is not None)
+        self._averaged.keep()
         if self._run is not None and admits:
-            self._run.admit()
+            self._await(self._run.admit_async())
             self._sync()
+            self._averaged.keep()
         self._deal(self._inner_step)
         return admits
 
     def _join(self) -> None:
-        """Waits for the admission that the program's connect_async() has begun."""
+        """Waits for the admission that connect_async() has begun, and holds what members publish meanwhile."""
         joining = None if self._run is None else self._run._joining
-        if joining is not None:
-            joining.wait()
+        if joining is None or self._run is None:
+            return
+        if self._replica is None and not joining.done():
+            state, copied = self._whole_state()
+            with suppress(Mismatch):  # the comparison of settings says in the first sync what differs
+                self._run.prefetch(state, hold=True, tag=STATE_TAG)
+                for tensors in copied:
+                    tensors.give_back()
+                self._take_whole_state(state)
+                for number, sampler in enumerate(self._samplers):
+                    sampler.take(state[f"sampler {number}"])
+        joining.wait()
+
+    # ---- newcomers hold the shared state ----
+
+    def _await(self, work: Work) -> Result:
+        """Waits for a call of all members. Meanwhile the shared state does not change, and newcomers may fetch it."""
+        while True:
+            try:
+                return work.wait(timeout=_STEADY)
+            except WaitTimedOut:
+                self._offer()
+
+    def _offer(self, at_once: bool = False) -> None:
+        """Publishes the shared state until _withdraw(), if newcomers fetch it and it has been the same for a while."""
+        run = self._run
+        if run is None or self._is_offered or self._replica is not None or not (run.fetching or run.holding):
+            return
+        if not at_once and self._now() - self._steady_since < _STEADY:
+            return
+        self._is_offered = True
+        with suppress(Error):  # the run may be over, which the next call says
+            state, _ = self._whole_state()
+            agreed = {**state, **self._averaged.kept}
+            run.publish(State(agreed, revision=state.revision), stable=True, tag=STATE_TAG)
+
+    def _withdraw(self) -> None:
+        """Before the shared state changes."""
+        self._steady_since = self._now()
+        if self._is_offered and self._run is not None:
+            self._is_offered = False
+            with suppress(Error):
+                self._run.unpublish(STATE_TAG)
 
     def _begin_samplers(self) -> None:
         states = self._sampler_states
@@ -582,12 +648,22 @@ class AllParameters:
 
 
 class _Buffers:
-    """The buffers of a model that its state_dict() has, in groups of one type."""
+    """The buffers of a model that its state_dict() has, in groups of one type.
+
+    kept: copies of them as they were when all members had the same, by their names in the shared state.
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._names = kept_buffers(model)
         self._groups: list[tuple[OpName, HostTensors]] = []
+        self.kept: dict[str, Any] = {}
+
+    def keep(self) -> None:
+        """While all members have the same buffers."""
+        buffers = HostTensors((f"model/{name}", self._model.get_buffer(name)) for name in self._names)
+        buffers.fetch()
+        self.kept = {name: array.clone() for name, array in buffers.arrays.items()}
 
     def fetch(self) -> Sequence[tuple[OpName, list[Any]]]:
         """For each group the operation that makes it equal, and its arrays."""
