@@ -381,7 +381,7 @@ void Coordinator::Machine::decide() {
   (void)suspects();  // wakes this machine in time
 }
 
-// Rule 47: newcomers do not wait for silent members alone as long as for members that others wait for, too.
+// Rule 50: newcomers do not wait for silent members alone as long as for members that others wait for, too.
 std::vector<Eviction> Coordinator::Machine::suspects() {
   std::vector<Eviction> suspects;
   if (membership_.candidates().empty()) return suspects;

@@ -26,7 +26,7 @@ struct Candidate {
   std::uint64_t arrival = 0;  // order in which newcomers began to count; admissions keep this order
   bool answers = true;        // false: not admissible before it has answered `asked`
   bool missed = false;        // a proposal has gone on without this newcomer
-  bool holds = false;         // has said that it holds a published state: a founding waits for it (rule 46)
+  bool holds = false;         // has said that it holds a published state: a founding waits for it (rule 49)
   ProposalNumber asked;       // number of the last question or proposal that was sent to it; 0: none
   Instant asked_at;
   Duration took{};  // time that its last late answer, or its answer to a question, took; 0: no such answer yet

@@ -31,7 +31,7 @@ class Newcomers {
   // The newcomer has not answered, and members do not wait for it.
   [[nodiscard]] bool is_silent(PeerId peer) const;
   // An empty run is to be founded anew, and a newcomer that holds a state has not answered: the founding waits until
-  // the newcomer answers or is evicted (rule 46).
+  // the newcomer answers or is evicted (rule 49).
   [[nodiscard]] bool waits_for_holder() const;
   // The time that members wait for a newcomer's answer, from the moment at which the proposal was sent. `slowest`: the
   // time that the slowest member took for its answer.

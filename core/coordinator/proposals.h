@@ -83,7 +83,7 @@ class Proposals {
   // ---- time ----
 
   // The members that newcomers still wait for: those that have not answered the open proposal, or that have not called
-  // admit although others have (rule 47).
+  // admit although others have (rule 50).
   [[nodiscard]] std::vector<PeerId> newcomers_await() const;
   // Members that have not answered within two silences (rule 36). `slept`: this machine stood still, and forgives that
   // time.

@@ -31,7 +31,7 @@ class Publications {
   [[nodiscard]] std::vector<std::pair<PeerId, wire::Published>> take_news(const LinkKey& run);
   // Number of peers that want a state and hold none yet, of some tag.
   [[nodiscard]] std::uint32_t fetching() const { return static_cast<std::uint32_t>(fetches_.peers()); }
-  // Number of peers that hold all states that they want (rule 46).
+  // Number of peers that hold all states that they want (rule 49).
   [[nodiscard]] std::uint32_t holding() const { return static_cast<std::uint32_t>(wants_.peers()) - fetching(); }
   [[nodiscard]] std::size_t size() const { return published_.size() + wanted_.size(); }
   // Entries of all lists.

@@ -343,7 +343,7 @@ bool StateTransfers::swap(Transfer& transfer) {
   return transfer.in_place;
 }
 
-// Rule 46. The peer rests as long as it has fetched, so that newer states take half of its time at most.
+// Rule 49. The peer rests as long as it has fetched, so that newer states take half of its time at most.
 void StateTransfers::hold(Transfer& transfer) {
   transfer.stage = Transfer::Stage::kHolding;
   const Duration took = context_.now - transfer.since;

@@ -1,7 +1,7 @@
 // States outside of any round: members publish a state, and a peer that waits for its admission prefetches it (rules
 // 27 and 39 of docs/protocol.md). Pieces are asked for and sent as in a sync, by state::Sync; but nobody claims a
 // state here, and nobody relies on it. A staged prefetch holds: it goes on until the admission, follows the newest
-// revision, and its memory holds a whole state at any time (rule 46). Knows no rounds.
+// revision, and its memory holds a whole state at any time (rule 49). Knows no rounds.
 #pragma once
 
 #include <cstddef>

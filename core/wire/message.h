@@ -282,7 +282,7 @@ struct Publish {
 };
 
 // From a waiting peer: requests this state in advance, until it sends `ends`. The answer is Published, and again after
-// each change. `holds`: the peer has one of these states, whole, and wants newer ones (rule 46).
+// each change. `holds`: the peer has one of these states, whole, and wants newer ones (rule 49).
 struct WantState {
   Tag tag;
   Descriptor what;

@@ -88,7 +88,7 @@ class OneState {
     holders_.erase(peer);
   }
 
-  // ---- newcomers that hold a state (rule 46) ----
+  // ---- newcomers that hold a state (rule 49) ----
 
   // The newcomer holds a whole state of this revision.
   Complaint holds(PeerId peer, std::uint64_t revision) {

@@ -237,7 +237,7 @@ TEST(Newcomers, AGangWithASilentMemberKeepsWaiting) {
 }
 
 // No newcomer is admitted while the coordinator waits for a silent member. As newcomers wait for that member alone, it
-// is given up after two thirds of a silence (rule 47), and they are admitted at once, without another call.
+// is given up after two thirds of a silence (rule 50), and they are admitted at once, without another call.
 TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   Lobby lobby;
   PeerHost& third = lobby.add(3, 3);

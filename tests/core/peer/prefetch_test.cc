@@ -316,7 +316,7 @@ TEST(Prefetcher, FetchesFromMembersWithItsOwnKey) {
   EXPECT_TRUE(source.shown_out());
 }
 
-// Rule 46.
+// Rule 49.
 TEST(Holder, HoldsTheNewestWholeStateUntilItsAdmission) {
   Prefetcher run(true);
   run.publish({{kLow, address_of(1)}});
