@@ -93,11 +93,10 @@ def test_what_differs_is_named(peers: Peers) -> None:
     texts: list[Any] = [None, None]
 
     def peer(run: Run, number: int) -> None:
+        array = np.zeros(100_000 - number, np.float32)
+        transfer = run.send if number == 0 else run.recv
         with pytest.raises(lockstep.Mismatch) as caught:
-            if number == 0:
-                run.send(np.zeros(100_000, np.float32), other_than(run), tag=1, timeout=IN_TIME)
-            else:
-                run.recv(np.zeros(99_999, np.float32), other_than(run), tag=1, timeout=IN_TIME)
+            transfer(array, other_than(run), tag=1, timeout=IN_TIME)
         texts[number] = caught.value
         meeting()
 

@@ -595,20 +595,20 @@ void define_transfers(py::class_<Communicator>& c) {
     auto call = send_of(array, to, options);
     return self.run(&lockstep_send, call.args, std::move(call.loans));
   });
-  c.def("send_async", [](const py::object& self, const py::object& array, const py::object& to,
-                         const py::tuple& options) {
-    auto call = send_of(array, to, options);
-    return from(self).start(&lockstep_send_async, call.args, std::move(call.loans), self);
-  });
+  c.def("send_async",
+        [](const py::object& self, const py::object& array, const py::object& to, const py::tuple& options) {
+          auto call = send_of(array, to, options);
+          return from(self).start(&lockstep_send_async, call.args, std::move(call.loans), self);
+        });
   c.def("recv", [](Communicator& self, const py::object& array, const py::object& source, const py::tuple& options) {
     auto call = recv_of(array, source, options);
     return self.run(&lockstep_recv, call.args, std::move(call.loans));
   });
-  c.def("recv_async", [](const py::object& self, const py::object& array, const py::object& source,
-                         const py::tuple& options) {
-    auto call = recv_of(array, source, options);
-    return from(self).start(&lockstep_recv_async, call.args, std::move(call.loans), self);
-  });
+  c.def("recv_async",
+        [](const py::object& self, const py::object& array, const py::object& source, const py::tuple& options) {
+          auto call = recv_of(array, source, options);
+          return from(self).start(&lockstep_recv_async, call.args, std::move(call.loans), self);
+        });
 }
 
 // ---- membership ----

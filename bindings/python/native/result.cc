@@ -125,7 +125,8 @@ void define_data(ResultClass& c) {
       .def_property_readonly(
           "partner",
           [](R r) -> py::object {
-            const bool is_nobody = std::ranges::all_of(r.raw.partner.bytes, [](std::uint8_t byte) { return byte == 0; });
+            const auto& bytes = r.raw.partner.bytes;
+            const bool is_nobody = std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
             return is_nobody ? py::object(py::none()) : to_python(r.raw.partner);
           },
           "Send: the receiver. Recv: the sender. None for other calls.")
