@@ -11,6 +11,7 @@ namespace lockstep::peer {
 
 bool Rounds::stops_as_mismatch(Round& round, std::string why) {
   if (why.empty()) return false;
+  if (round.completed_early) return true;  // it stops already; a refused call has no arguments to compare
   ask_to_stop(round, Status::kMismatch, std::move(why));
   return true;
 }

@@ -137,7 +137,7 @@ TEST(CommOptions, NoSpinIsNotTheDefault) {
 TEST(TimeOuts, ForeverMeansNoTimeout) {
   EXPECT_EQ(*call_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
   EXPECT_EQ(*field_time_out(LOCKSTEP_FOREVER, "t"), Duration{0});
-  EXPECT_EQ(*field_time_out(0, "t"), Duration{0});
+  EXPECT_EQ(*field_time_out(0, "t"), milliseconds(LOCKSTEP_DEFAULT_TIMEOUT_MS));
   EXPECT_EQ(*wait_time_out(LOCKSTEP_FOREVER, "t"), std::nullopt);
   EXPECT_EQ(*wait_time_out(0, "t"), Duration{0});
 }

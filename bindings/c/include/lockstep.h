@@ -972,8 +972,8 @@ LOCKSTEP_API lockstep_status lockstep_watch_state(lockstep_comm* comm, const loc
  * The end. A call that is aborted, or times out, before the other side has matched it is as if it had not been called;
  * after that, the other side ends with the same status and a text that names the cause. When the partner is lost or
  * leaves, a transfer that is not complete ends with PEER_LOST, and the text names the partner; what a member sent
- * before it left stays, and may be received later. lockstep_leave() delivers every send first (a time-out of the leave ends
- * what is left), and ends a recv that nobody has sent anything for with NOT_CONNECTED.
+ * before it left stays, and may be received later. lockstep_leave() delivers every send first (a time-out of the leave
+ * ends what is left), and ends a recv that nobody has sent anything for with NOT_CONNECTED.
  *
  * Fields: to, from: a member of the run, of any group. tag: for matching; independent of the tags of collectives.
  * timeout_ms: time-out of the call; 0: LOCKSTEP_DEFAULT_TIMEOUT_MS; LOCKSTEP_FOREVER: none.

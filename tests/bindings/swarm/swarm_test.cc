@@ -272,6 +272,7 @@ TEST(Swarm, AProgramInAnotherRoundIsADeadlock) {
   const Report report = run(scenario("peers = 3"), [&](Peer& peer) {
     std::vector<float> values(10, 1);
     lockstep_all_reduce_args args = sum_of(values, peer.host == 3 ? 8 : 9);
+    args.timeout_ms = LOCKSTEP_FOREVER;
     peer.check(lockstep_all_reduce(peer.comm, &args, nullptr));
   });
   ASSERT_TRUE(report.failure);

@@ -137,7 +137,7 @@ TEST(EagerSegments, DifferentArgumentsStopTheRound) {
     const auto* stop = run.coordinator->last<wire::StopRound>();
     ASSERT_NE(stop, nullptr);
     EXPECT_EQ(stop->status, Status::kMismatch);
-    EXPECT_NE(stop->text.find("20 elements"), std::string::npos) << stop->text;
+    EXPECT_NE(stop->text.find("20 on p1"), std::string::npos) << stop->text;
     EXPECT_EQ(run.high->segments_heard(), 0U);
     EXPECT_FALSE(run.low->shown_out());  // different arguments do not violate the protocol
     run.stopped({7});

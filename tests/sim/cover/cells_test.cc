@@ -55,13 +55,13 @@ TEST(CoverCells, AreNamedAsTheyAreDeclared) {
   EXPECT_EQ((type_names<wire::Message>()[index_in<wire::Propose, wire::Message>()]), "Propose");
   EXPECT_EQ((type_names<peer::Input>()[index_in<io::ReadDone, peer::Input>()]), "ReadDone");
   EXPECT_EQ(name_of(shape_of(Matrix::kPeerInput).cell(0, 0)), "peer-input: new x Connect");
-  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x miscompute");
+  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x refuse");
 }
 
 TEST(CoverCells, OfARunComeThroughAPipe) {
   Hits hits;
   hits.hit(Matrix::kPeerInput, 0, 0);
-  hits.hit(Matrix::kCoordinatorFault, 8, 21);
+  hits.hit(Matrix::kCoordinatorFault, 8, 22);
   const auto again = Hits::from_text(hits.text());
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*again, hits);
