@@ -217,7 +217,7 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
 // Rule 35.
 void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
   for (auto& [order, round] : rounds_) {
-    if (!round.attempted()) continue;
+    if (!round.attempted() || round.completed_early) continue;  // a refused call has no arguments to announce
     const Attempt& attempt = *round.attempt;
     if (attempt.world() < 2) continue;
     if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
