@@ -139,7 +139,7 @@ TEST_F(Liar, ToItsNeighbours) {
        }},
       {"more announcements than rounds can be in flight",
        [&](Stranger& s) {
-         for (std::uint64_t i = 0; i < 600; ++i) {
+         for (std::uint64_t i = 0; i <= std::uint64_t{2} * kMaxRoundsInFlight; ++i) {
            wire::Ready lie = ready;
            lie.key.tag.value = 1000 + i;
            s.say_message(lie);
