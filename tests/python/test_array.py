@@ -565,8 +565,11 @@ def test_nothing_is_started_when_an_array_is_refused(peers: Peers) -> None:
         if number == 0:
             with pytest.raises(lockstep.ArrayError):
                 run.all_reduce(np.ones((4, 4)).T)
+        else:
+            with pytest.raises(lockstep.Error, match="refused its all_reduce"):  # the refusal is an answer
+                run.all_reduce(given)
         result = run.all_reduce(given)
         assert given.tolist() == [2, 2, 2]
         return result.use, result.world_size
 
-    assert peers(2, main) == [(0, 2), (0, 2)]
+    assert peers(2, main) == [(1, 2), (1, 2)]  # the refused call has taken the first use

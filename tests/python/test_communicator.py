@@ -492,6 +492,9 @@ def test_the_output_of_a_reduce_fits(peers: Peers) -> None:
         if run.rank == 0:
             with pytest.raises(lockstep.InvalidArgument, match="out has 3 elements of float64, array has 4 of float64"):
                 run.reduce(np.ones(4), run.id, np.ones(3))
+        else:
+            with pytest.raises(lockstep.InvalidArgument, match="refused its reduce with tag 0: out has 3 elements"):
+                run.reduce(np.ones(4), run.members()[0])
         with pytest.raises(lockstep.InvalidArgument, match="reduce root 01010101"):
             run.reduce(np.ones(1), lockstep.PeerId(b"\1" * 16))
 
