@@ -94,6 +94,13 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
   }
   j["counters"] = {{"commits", reply.commits}, {"aborts", reply.aborts}, {"admitted", reply.admitted},
                    {"lost", reply.lost},       {"left", reply.left},     {"bytes_reduced", reply.bytes_reduced}};
+  j["troubles"] = nlohmann::json::array();
+  for (const wire::Trouble& trouble : reply.troubles) {
+    nlohmann::json t = {
+        {"seconds_ago", trouble.age.seconds()}, {"peer", id_text(trouble.peer)}, {"text", trouble.text}};
+    if (!trouble.other.is_nobody()) t["other"] = id_text(trouble.other);
+    j["troubles"].push_back(std::move(t));
+  }
   if (rates) {
     j["rates"] = {{"commits_per_second", rates->commits},
                   {"aborts_per_second", rates->aborts},
@@ -140,6 +147,9 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
   for (const wire::RoundStatus& round : reply.rounds) {
     fmt::print("round: group {}, tag {}, use {}, attempt {}: {} of {} are done\n", round.key.group.value,
                round.key.tag.value, round.key.use, round.attempt.value, round.done, round.members);
+  }
+  for (const wire::Trouble& trouble : reply.troubles) {
+    fmt::print("trouble {:.1f} s ago: {}\n", trouble.age.seconds(), trouble.text);
   }
   fmt::print("so far: {} commits, {} aborts, {} admitted, {} lost, {} left, {} reduced\n", reply.commits, reply.aborts,
              reply.admitted, reply.lost, reply.left, size_words(reply.bytes_reduced));

@@ -26,7 +26,8 @@ struct Holdings {
   std::size_t digests = 0;  // digests of states
   // Outcomes of rounds that this peer has not launched, rounds retained for leavers, and members that called admit.
   std::size_t awaited = 0;
-  std::size_t spare = 0;  // unused slots kept for reuse; hosts connected to the port or expected there
+  // Unused slots kept for reuse; hosts connected to the port or expected there; troubles that a status names.
+  std::size_t spare = 0;
 };
 
 }  // namespace lockstep

@@ -74,6 +74,9 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* time */ \
   X(kSilentMemberStays, "silent-member-stays", "L1 L3", kCommon, "a silent member is never declared lost") \
   X(kSilentStripeStays, "silent-stripe-stays", "L1", kRare, "a silent stripe is never reset") \
+  X(kAnyByteIsProgress, "any-byte-is-progress", "L5", kRare, "a byte now and then counts as progress of a stream") \
+  X(kFewerLinksPay, "fewer-links-pay", "L5", kRare, \
+    "of two members without a link, the one with fewer broken links is evicted") \
   X(kNoSignOfLife, "no-sign-of-life", "L2", kCommon, "a peer sends no heartbeats to the coordinator") \
   /* data */ \
   X(kOldSegmentTaken, "old-segment-taken", "S2", kRare, "a segment of an abandoned attempt is accepted") \

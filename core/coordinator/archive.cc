@@ -40,7 +40,7 @@ Holdings Coordinator::Machine::holdings() {
   held.broken = membership_.broken_pairs();
   held.tags = rounds_.agreed_entries();
   held.digests = publications_.entries();
-  held.spare = connections_.lobby_entries();
+  held.spare = connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups();
   return held;
 }
 

@@ -18,7 +18,9 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
   const auto violation = [&](std::string why) { return Eviction{from, Status::kProtocolError, std::move(why)}; };
   if (from == in.other) return violation("reported that it cannot reach itself");
   // A newcomer, or a peer that is out of the run already.
-  if (!participants_.is_in_run(from) || !participants_.is_in_run(in.other)) return Ignored{};
+  for (const PeerId peer : {from, in.other}) {
+    if (!participants_.contains(peer) || !participants_.is_in_run(peer)) return Ignored{};
+  }
   const wire::Member* member = membership_.find(from);
   const wire::Member* other_member = membership_.find(in.other);
   if (member != nullptr && other_member != nullptr && member->group != other_member->group) {
@@ -31,6 +33,7 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
                     "left, and cannot reach " + participants_.name_of(neighbour) + " to finish its last rounds"};
   }
   LOCKSTEP_ASSERT(member != nullptr && other_member != nullptr);
+  if (in.avoid) return report_to_avoid(from, in, *member);
   participants_.complain(from, std::string(lockstep::cut(in.text, kMostOfComplaint)));
   const Instant since = membership_.mark_broken(pair_of(from, in.other), context_.now);
   if (since != context_.now) {
@@ -43,14 +46,40 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
     const PeerId other = victim == from ? in.other : from;
     return Eviction{victim, Status::kEvicted, describe(victim, other, "a ring still needs that link")};
   }
-  context_.note(
-      {.kind = trace::Kind::kLinkReported,
-       .view = membership_.view().number,
-       .peer = in.other,
-       .round = {},
-       .text = participants_.name_of(from) + " cannot reach " + participants_.name_of(in.other) + ": " + in.text});
-  groups_.insert(member->group);
+  note(from, in);
+  return relay(from, in.other, member->group);
+}
+
+// Rule 51. A member that is not heard at all may stand still, and no ring helps. When all lines get slow at once, one
+// ring is as good as another: one is laid, and not one after the other.
+BrokenLinks::Answer BrokenLinks::report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member) {
+  const Pair pair = pair_of(from, in.other);
+  if (connections_.heard_since(from) == kNever || connections_.heard_since(in.other) == kNever) return Ignored{};
+  if (membership_.broken_since(pair, context_.now) != context_.now) return Ignored{};
+  const auto avoided = avoided_.find(member.group);
+  if (avoided != avoided_.end() && context_.now - avoided->second < context_.options.link_patience) return Ignored{};
+  note(from, in);
+  avoided_[member.group] = context_.now;
+  if (!membership_.can_avoid(pair)) return Ignored{};
+  membership_.mark_broken(pair, context_.now, true);
+  return relay(from, in.other, member.group);
+}
+
+BrokenLinks::Relaid BrokenLinks::relay(PeerId a, PeerId b, GroupId group) {
+  around_ = participants_.name_of(a) + " and " + participants_.name_of(b);
+  groups_.insert(group);
   return Relaid{};
+}
+
+void BrokenLinks::note(PeerId from, const wire::LinkBroken& in) {
+  const std::string text = participants_.name_of(from) + (in.avoid ? " had better not send to " : " cannot reach ") +
+                           participants_.name_of(in.other) + ": " + in.text;
+  context_.note({.kind = trace::Kind::kLinkReported,
+                 .view = membership_.view().number,
+                 .peer = in.other,
+                 .round = {},
+                 .text = text});
+  context_.trouble(from, in.other, text);
 }
 
 // With both peers' own words: a peer that has no file descriptors left says so.
@@ -65,6 +94,13 @@ std::string BrokenLinks::describe(PeerId victim, PeerId other, const std::string
   return text;
 }
 
+bool BrokenLinks::has_others(const std::vector<wire::Member>& members, const Pair& pair) const {
+  const wire::Member* const member = membership_.find(pair.first);
+  return std::count_if(members.begin(), members.end(), [&](const wire::Member& other) {
+           return member != nullptr && other.group == member->group;
+         }) > 2;
+}
+
 // Of each pair, the member with more broken links must go, else the later one. A link that no ring has needed for a
 // while may work again: the ring tries the link before it costs a member the run. If the link is still broken, its ends
 // report it again.
@@ -72,10 +108,12 @@ std::optional<Eviction> BrokenLinks::unavoidable(const std::vector<wire::Member>
   std::vector<Pair> pairs = membership_.unavoidable(members);
   const Instant then = counts_from();
   std::erase_if(pairs, [&](const Pair& pair) {
-    if (membership_.said_since(pair, then) || mutant(Mutant::kBrokenForEver)) return false;
+    const bool counts = membership_.said_since(pair, then) && !membership_.is_only_avoided(pair);
+    if (counts || mutant(Mutant::kBrokenForEver)) return false;
     membership_.forget_broken(pair);
     return true;
   });
+  settles_at_ = kNever;
   if (pairs.empty()) return std::nullopt;
   const Pair pair = pairs.front();
   const auto [a, b] = pair;
@@ -85,7 +123,15 @@ std::optional<Eviction> BrokenLinks::unavoidable(const std::vector<wire::Member>
   };
   const std::size_t links_a = membership_.broken_links_of(a, then);
   const std::size_t links_b = membership_.broken_links_of(b, then);
-  const PeerId victim = links_a != links_b ? (links_a > links_b ? a : b) : (place(a) > place(b) ? a : b);
+  // What hurts one link of a member often hurts its others, and their other ends report it in a moment.
+  const Instant settled = membership_.broken_since(pair, context_.now) + context_.options.heartbeat / 2;
+  if (links_a == links_b && context_.now < settled && has_others(members, pair)) {
+    settles_at_ = settled;
+    context_.wake_at(settled);
+    return std::nullopt;
+  }
+  const bool fewer = mutant(Mutant::kFewerLinksPay);
+  const PeerId victim = links_a != links_b ? ((links_a > links_b) != fewer ? a : b) : (place(a) > place(b) ? a : b);
   std::string why = describe(victim, victim == a ? b : a, "no ring avoids that link");
   const auto third = std::find_if(members.begin(), members.end(), [&](const wire::Member& m) {
     return m.id != pair.first && m.id != pair.second && mutant(Mutant::kThirdPays);

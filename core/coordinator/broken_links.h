@@ -2,6 +2,7 @@
 // go when no ring avoids a link (rule 23 of docs/protocol.md). Membership holds the broken pairs.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
+#include "core/coordinator/connections.h"
 #include "core/coordinator/context.h"
 #include "core/coordinator/membership.h"
 #include "core/coordinator/participants.h"
@@ -20,8 +22,8 @@ namespace lockstep::coordinator {
 
 class BrokenLinks {
  public:
-  BrokenLinks(Context& context, Membership& membership, Participants& participants)
-      : context_(context), membership_(membership), participants_(participants) {}
+  BrokenLinks(Context& context, Connections& connections, Membership& membership, Participants& participants)
+      : context_(context), connections_(connections), membership_(membership), participants_(participants) {}
 
   struct Ignored {};  // the report changes nothing
   struct Relaid {};   // the ring of the group is to be laid around the link: take_groups()
@@ -30,27 +32,40 @@ class BrokenLinks {
 
   // The groups whose rings are to be laid around broken links.
   [[nodiscard]] std::set<GroupId> take_groups() { return std::exchange(groups_, {}); }
+  [[nodiscard]] std::size_t avoided_groups() const { return avoided_.size(); }
+  // The names of the ends of the link that a ring was last laid around.
+  [[nodiscard]] const std::string& around() const { return around_; }
   // A proposal that would have laid these rings was withdrawn.
   void add_groups(std::set<GroupId>& groups) { groups_.merge(groups); }
 
-  // The member that must go because no ring of these members avoids a broken link; nothing: there is none.
+  // The member that must go because no ring of these members avoids a broken link; nothing: there is none, or it is too
+  // early to say which one: ask again at settles_at().
   [[nodiscard]] std::optional<Eviction> unavoidable(const std::vector<wire::Member>& members);
+  [[nodiscard]] Instant settles_at() const { return settles_at_; }
 
-  // Left out: context_, membership_ and participants_, which are saved before it.
+  // Left out: context_, connections_, membership_ and participants_, which are saved before it.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(groups_);
+    a.all(groups_, around_, avoided_, settles_at_);
   }
 
  private:
   // A report that is older does not count: members that need a link report it again and again.
   [[nodiscard]] Instant counts_from() const { return context_.now - context_.options.link_patience * 2; }
+  [[nodiscard]] Answer report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member);
+  [[nodiscard]] Relaid relay(PeerId a, PeerId b, GroupId group);
+  void note(PeerId from, const wire::LinkBroken& in);
+  [[nodiscard]] bool has_others(const std::vector<wire::Member>& members, const Pair& pair) const;
   [[nodiscard]] std::string describe(PeerId victim, PeerId other, const std::string& consequence) const;
 
   Context& context_;
+  Connections& connections_;
   Membership& membership_;
   Participants& participants_;
   std::set<GroupId> groups_;
+  std::string around_;
+  std::map<GroupId, Instant> avoided_;  // when a ring was last laid around a link that costs no member
+  Instant settles_at_ = kNever;
 };
 
 }  // namespace lockstep::coordinator

@@ -51,12 +51,12 @@ PeerId Connections::on_closed(const io::Closed& in) {
   return stream != stream_of_.end() && stream->second == in.stream ? peer : PeerId{};
 }
 
-std::vector<PeerId> Connections::on_timer(bool slept) {
+std::vector<Eviction> Connections::on_timer(bool slept) {
   const Instant now = context_.now;
   const bool beat = now >= next_heartbeat_;
   if (beat) next_heartbeat_ = now + context_.options.heartbeat;
   context_.next_timer = next_heartbeat_;
-  std::vector<PeerId> silent;
+  std::vector<Eviction> lost;
   for (auto& [stream, connection] : connections_) {
     if (slept) {
       connection.channel.forgive_silence(now);
@@ -80,20 +80,57 @@ std::vector<PeerId> Connections::on_timer(bool slept) {
       close(connection);
       continue;
     }
-    const Instant limit = silence_limit(connection);
-    if (now >= limit) {
-      if (!mutant(Mutant::kSilentMemberStays)) silent.push_back(connection.peer);
+    if (auto eviction = judge(connection)) {
+      if (!mutant(Mutant::kSilentMemberStays)) lost.push_back(*std::move(eviction));
       continue;
     }
-    context_.wake_at(limit);
     if (beat) say_on(connection, wire::Heartbeat{});
   }
-  return silent;
+  return lost;
+}
+
+// Nothing: the peer stays, and the machine is woken when it must be judged again.
+std::optional<Eviction> Connections::judge(Connection& connection) const {
+  const Duration beat = context_.options.heartbeat;
+  const Instant now = context_.now;
+  const wire::Progress& progress = connection.channel.progress();
+  if (now - progress.since() >= beat * 2) connection.steady = now;
+  const Duration drips = wire::Progress::limit(beat, connection.round_trip, context_.options.silence);
+  if (progress.is_nearly_dead(now, drips)) {
+    return Eviction{connection.peer, Status::kEvicted,
+                    "its stream to the coordinator is nearly dead: " + progress.words(now)};
+  }
+  const Instant limit = silence_limit(connection);
+  if (now >= limit) {
+    const std::string ms = std::to_string(context_.options.silence.ns / 1'000'000);
+    return Eviction{connection.peer, Status::kEvicted, "silent for " + ms + " ms"};
+  }
+  context_.wake_at(limit);
+  context_.wake_at(progress.look_at(now, beat, drips));
+  return std::nullopt;
+}
+
+Connections::Connection* Connections::connection_of(PeerId peer) {
+  const auto stream = stream_of_.find(peer);
+  const auto at = stream == stream_of_.end() ? connections_.end() : connections_.find(stream->second);
+  return at == connections_.end() ? nullptr : &at->second;
+}
+
+Instant Connections::heard_since(PeerId peer) {
+  Connection* const connection = connection_of(peer);
+  if (connection == nullptr) return kNever;
+  const Duration since = context_.now - connection->channel.progress().since();
+  return since < context_.options.heartbeat * 2 ? connection->steady : kNever;
+}
+
+Duration Connections::round_trip_to(PeerId peer) {
+  const Connection* const connection = connection_of(peer);
+  return connection == nullptr ? Duration{} : connection->round_trip;
 }
 
 Instant Connections::silence_limit(Connection& connection) const {
   const Duration silence = context_.options.silence;
-  const Instant heard = connection.channel.heard();
+  const Instant heard = connection.channel.progress().since();
   if (!mutant(Mutant::kSuspectStays)) return heard + silence;
   const bool late = context_.now - heard >= silence / 2;
   const bool again = connection.suspect && late;
@@ -162,11 +199,12 @@ void Connections::on_preamble(Connection& connection, const wire::Preamble& prea
              std::to_string(preamble.version) + ": run the same release on both sides");
 }
 
-void Connections::identify(StreamId stream, PeerId peer) {
+void Connections::identify(StreamId stream, PeerId peer, Duration round_trip) {
   Connection& connection = connections_.at(stream);
   LOCKSTEP_ASSERT(connection.peer.is_nobody() && !peer.is_nobody());
   lobby_.leave(stream);
   connection.peer = peer;
+  connection.round_trip = round_trip;
   connection.channel.reader.set_max_body_bytes(kMaxWaitingBodyBytes);
   const bool fresh = stream_of_.emplace(peer, stream).second;
   LOCKSTEP_ASSERT(fresh);

@@ -33,8 +33,9 @@ class Connections {
   // The peer that this stream belonged to; nobody: a stranger, or a peer that is out of the run.
   [[nodiscard]] PeerId on_closed(const io::Closed& in);
   // Sends heartbeats, and closes the streams of strangers that say nothing in time (rule 24 of docs/protocol.md).
-  // Returns the peers that have been silent for too long. `slept`: this machine stood still, and forgives that time.
-  [[nodiscard]] std::vector<PeerId> on_timer(bool slept);
+  // Returns the peers that have been silent for too long, or whose streams are nearly dead (rule 51). `slept`: this
+  // machine stood still, and forgives that time.
+  [[nodiscard]] std::vector<Eviction> on_timer(bool slept);
 
   // ---- messages ----
 
@@ -56,17 +57,24 @@ class Connections {
   // The next event that has arrived on this stream; nothing: all were taken, or the stream ends.
   [[nodiscard]] std::optional<Event> next_event(StreamId stream);
 
-  // The stream's greeting is over: `peer` is at its other end.
-  void identify(StreamId stream, PeerId peer);
+  // The stream's greeting is over: `peer` is at its other end, and measured this round trip.
+  void identify(StreamId stream, PeerId peer, Duration round_trip);
   // The peer has become a member, and may send long messages (rule 3).
   void admit(PeerId peer);
   [[nodiscard]] const io::Address& address_of(StreamId stream) const { return connections_.at(stream).from; }
+
+  // Since when messages of this peer come without a pause: it lives, and its stream works. kNever: they do not.
+  [[nodiscard]] Instant heard_since(PeerId peer);
+  // As the peer measured it; 0: not known.
+  [[nodiscard]] Duration round_trip_to(PeerId peer);
 
   // Sends a message, unless the peer is out of the run or its stream ends.
   void say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);
   // The time of the last byte from this peer, which must be in the run or wait.
-  [[nodiscard]] Instant heard(PeerId peer) const { return connections_.at(stream_of_.at(peer)).channel.heard(); }
+  [[nodiscard]] Instant heard(PeerId peer) {
+    return connections_.at(stream_of_.at(peer)).channel.progress().since();
+  }
   [[nodiscard]] bool has(PeerId peer) const { return stream_of_.contains(peer); }
   void refuse(StreamId stream, Status status, std::string text);
   // Ends a stream in order; on_timer() closes it when that takes too long.
@@ -98,17 +106,19 @@ class Connections {
   // A stream, and the peer at its other end as far as it is known.
   struct Connection {
     Connection(StreamId stream, Instant now, const io::Address& address)
-        : channel(stream, now), from(address), since(now) {}
+        : channel(stream, now), from(address), since(now), steady(now) {}
     wire::Channel channel;
     io::Address from;
     Instant since;         // start of the stream; start of its orderly end, once that has begun
     PeerId peer;           // nobody: a stranger
+    Duration round_trip;   // 0: not known
+    Instant steady;        // when a pause of its messages was last seen
     bool greeted = false;  // the preamble has arrived
     bool dirty = false;    // listed in dirty_
     bool suspect = false;  // the peer was silent for half of its time; only in a planted bug
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, from, since, peer, greeted, dirty, suspect);
+      a.all(channel, from, since, peer, round_trip, steady, greeted, dirty, suspect);
     }
   };
 
@@ -116,6 +126,8 @@ class Connections {
   // A stranger breaks the protocol.
   void on_bad_stranger(Connection& connection, const std::string& why);
   [[nodiscard]] Instant silence_limit(Connection& connection) const;
+  [[nodiscard]] std::optional<Eviction> judge(Connection& connection) const;
+  [[nodiscard]] Connection* connection_of(PeerId peer);
   void say_on(Connection& connection, const wire::Message& message);
   void refuse(Connection& connection, Status status, std::string text);
   void end(Connection& connection);

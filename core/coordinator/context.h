@@ -3,13 +3,17 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/assert.h"
 #include "core/base/ids.h"
+#include "core/base/text.h"
 #include "core/base/time.h"
 #include "core/coordinator/coordinator.h"
 #include "core/trace/event.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::coordinator {
 
@@ -28,10 +32,16 @@ struct Context {
   // Invariant: no two proposals and questions of a run have the same number (rule 4 of docs/protocol.md).
   [[nodiscard]] ProposalNumber take_proposal_number() { return last_proposal = last_proposal.next(); }
 
+  // What a status names.
+  void trouble(PeerId peer, PeerId other, const std::string& text) {
+    if (troubles.size() == kMaxTroubles) troubles.erase(troubles.begin());
+    troubles.push_back({now, peer, other, std::string(cut(text, kMaxTextBytes))});
+  }
+
   // Left out: options, that it is made of, and effects, which is null between two steps.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(born, now, next_timer, last_proposal);
+    a.all(born, now, next_timer, last_proposal, troubles);
   }
 
   const Options options;
@@ -40,6 +50,17 @@ struct Context {
   Effects* effects = nullptr;  // of the step; null between two steps
   Instant next_timer = kNever;
   ProposalNumber last_proposal;  // number of the newest proposal or question
+  struct Trouble {
+    Instant at;
+    PeerId peer;
+    PeerId other;
+    std::string text;
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(at, peer, other, text);
+    }
+  };
+  std::vector<Trouble> troubles;
 };
 
 // A peer that must leave the run, and why.

@@ -54,16 +54,18 @@ void Coordinator::Machine::on_timer() {
   // When this machine itself stood still, all peers seem silent: they get the lost time back (rule 24).
   const bool slept =
       context_.now - context_.next_timer > context_.options.heartbeat && !mutant(Mutant::kPauseIsSilence);
-  const std::string silence = std::to_string(context_.options.silence.ns / 1'000'000);
-  for (const PeerId peer : connections_.on_timer(slept)) {
-    lose({peer, Status::kEvicted, "silent for " + silence + " ms"});
-  }
+  for (const Eviction& peer : connections_.on_timer(slept)) lose(peer);
   for (const Eviction& mate : participants_.late_mates()) lose_one(mate);
   for (const Eviction& member : proposals_.late(slept)) lose(member);
   proposals_.miss_newcomers();
   for (const Eviction& newcomer : newcomers_.late(slept)) lose(newcomer);
   for (const Eviction& suspect : suspects()) lose(suspect);
   give_up_comparison(slept);
+  if (context_.now >= broken_links_.settles_at()) {
+    changed_ = true;
+  } else {
+    context_.wake_at(broken_links_.settles_at());
+  }
   if (connections_.size() == 0) context_.next_timer = kNever;
 }
 
@@ -106,7 +108,7 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   if (const auto error = validate_join(candidate, network)) {
     return connections_.refuse(stream, error->status, error->text);
   }
-  connections_.identify(stream, join.peer);
+  connections_.identify(stream, join.peer, join.round_trip);
   participants_.add(join.peer, join.name, network);
   connections_.say_on(stream, wire::Waiting{address, context_.options.heartbeat, context_.options.silence});
   context_.note({.kind = trace::Kind::kPeerWaiting,
@@ -324,6 +326,7 @@ void Coordinator::Machine::lose_one(const Eviction& eviction, bool tell) {
                  .status = eviction.status,
                  .text = participants_.name_of(peer) + ": " + eviction.why});
   if (participants_.is_in_run(peer)) {
+    context_.trouble(peer, {}, participants_.name_of(peer) + " is lost: " + eviction.why);
     lost_.insert(peer);
     changed_ = true;
     if (membership_.contains(peer)) ++counters_.lost;
@@ -406,7 +409,11 @@ std::optional<Proposal> Coordinator::Machine::draft_change() {
   for (;;) {
     Proposal draft = proposals_.draft_change(lost_);
     const auto eviction = broken_links_.unavoidable(draft.message.view.members);
-    if (!eviction) return proposals_.complete_change(std::move(draft), broken_links_.take_groups());
+    if (!eviction) {
+      const bool settles = broken_links_.settles_at() != kNever;
+      return proposals_.complete_change(std::move(draft), settles ? std::set<GroupId>{} : broken_links_.take_groups(),
+                                        broken_links_.around());
+    }
     lose(*eviction);  // and draft again without that member
   }
 }
@@ -509,6 +516,9 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
   reply.lost = counters_.lost;
   reply.left = counters_.left;
   reply.bytes_reduced = counters_.bytes_reduced;
+  for (const Context::Trouble& trouble : context_.troubles) {
+    reply.troubles.push_back({now - trouble.at, trouble.peer, trouble.other, trouble.text});
+  }
   return reply;
 }
 

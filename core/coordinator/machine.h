@@ -113,7 +113,7 @@ class Coordinator::Machine {
   Rounds rounds_;
   Participants participants_{context_, connections_, membership_, rounds_};
   Newcomers newcomers_{context_, connections_, membership_};
-  BrokenLinks broken_links_{context_, membership_, participants_};
+  BrokenLinks broken_links_{context_, connections_, membership_, participants_};
   Proposals proposals_{context_, connections_, membership_, participants_, rounds_, newcomers_};
   Publications publications_;
   std::set<PeerId> lost_;    // members and leavers that the installed view still names

@@ -158,16 +158,16 @@ void Membership::install(wire::View view) {
                 [&](const auto& entry) { return !contains(entry.first.first) || !contains(entry.first.second); });
 }
 
-void Membership::lay_ring(std::vector<wire::Member>& ring) const {
+bool Membership::lay_ring(std::vector<wire::Member>& ring) const {
   const std::size_t n = ring.size();
-  if (broken_.empty() || n < 4) return;  // among up to three members, all are neighbours
+  if (broken_.empty() || n < 4) return broken_.empty();  // among up to three members, all are neighbours
   bool whole = true;
   std::map<PeerId, std::size_t> place;
   for (std::size_t i = 0; i < n; ++i) {
     whole = whole && !broken_.contains(pair_of(ring[i].id, ring[(i + 1) % n].id));
     place.emplace(ring[i].id, i);
   }
-  if (whole) return;
+  if (whole) return true;
   Adjacent may(n, std::vector<bool>(n, true));
   for (const auto& [pair, mark] : broken_) {
     const auto a = place.find(pair.first);
@@ -178,11 +178,24 @@ void Membership::lay_ring(std::vector<wire::Member>& ring) const {
   std::vector<bool> used(n, false);
   used[0] = true;
   int steps = kRingSearchSteps;
-  if (!extend_ring(path, used, may, steps)) return;  // no ring: unavoidable() names a pair
+  if (!extend_ring(path, used, may, steps)) return false;  // no ring: unavoidable() names a pair
   std::vector<wire::Member> laid;
   laid.reserve(n);
   for (const std::size_t index : path) laid.push_back(std::move(ring[index]));
   ring = std::move(laid);
+  return true;
+}
+
+bool Membership::can_avoid(Pair pair) const {
+  const wire::Member* const member = find(pair.first);
+  if (member == nullptr) return false;
+  Membership with(*this);
+  with.mark_broken(pair, {}, true);
+  std::vector<wire::Member> ring;
+  for (const wire::Member& other : view_.members) {
+    if (other.group == member->group) ring.push_back(other);
+  }
+  return with.lay_ring(ring);
 }
 
 std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& members) const {
@@ -200,10 +213,21 @@ std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& membe
   return pairs;
 }
 
-Instant Membership::mark_broken(Pair pair, Instant now) {
-  Broken& mark = broken_.try_emplace(pair, Broken{now, now}).first->second;
+Instant Membership::mark_broken(Pair pair, Instant now, bool avoid) {
+  Broken& mark = broken_.try_emplace(pair, Broken{now, now, avoid}).first->second;
   mark.said = now;
+  if (!avoid && std::exchange(mark.avoid, false)) mark.since = now;
   return mark.since;
+}
+
+bool Membership::is_only_avoided(Pair pair) const {
+  const auto at = broken_.find(pair);
+  return at != broken_.end() && at->second.avoid;
+}
+
+Instant Membership::broken_since(Pair pair, Instant now) const {
+  const auto at = broken_.find(pair);
+  return at == broken_.end() ? now : at->second.since;
 }
 
 bool Membership::said_since(Pair pair, Instant then) const {
@@ -214,7 +238,7 @@ bool Membership::said_since(Pair pair, Instant then) const {
 std::size_t Membership::broken_links_of(PeerId peer, Instant then) const {
   return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const auto& entry) {
     const auto& [pair, mark] = entry;
-    return (pair.first == peer || pair.second == peer) && mark.said >= then;
+    return (pair.first == peer || pair.second == peer) && mark.said >= then && !mark.avoid;
   }));
 }
 

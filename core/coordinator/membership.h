@@ -76,8 +76,15 @@ class Membership {
   // Installs the view. Its members wait no longer.
   void install(wire::View view);
 
-  // These two members cannot reach each other. Returns the time of the first report.
-  Instant mark_broken(Pair pair, Instant now);
+  // These two members cannot reach each other. Returns the time of the first such report. `avoid`: rings had better
+  // avoid the link; it costs no member the run.
+  Instant mark_broken(Pair pair, Instant now, bool avoid = false);
+  // Whether a ring of this pair's group avoids it and all other marked pairs.
+  [[nodiscard]] bool can_avoid(Pair pair) const;
+  // Whether the mark of the pair says no more than that.
+  [[nodiscard]] bool is_only_avoided(Pair pair) const;
+  // When the pair was first said to be broken; now, if it was not.
+  [[nodiscard]] Instant broken_since(Pair pair, Instant now) const;
   // Whether the link was reported since then. If not, it may work again: no ring has needed it.
   [[nodiscard]] bool said_since(Pair pair, Instant then) const;
   void forget_broken(Pair pair) { broken_.erase(pair); }
@@ -93,17 +100,19 @@ class Membership {
   }
 
  private:
-  void lay_ring(std::vector<wire::Member>& ring) const;
+  // False: the ring is not laid around all marked pairs, because there is no such ring.
+  bool lay_ring(std::vector<wire::Member>& ring) const;
 
   wire::View view_;
   bool auto_admit_ = false;
   std::map<PeerId, Candidate> candidates_;
   struct Broken {
     Instant since;
-    Instant said;  // time of the last report
+    Instant said;        // time of the last report
+    bool avoid = false;  // nobody has said more than that
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(since, said);
+      a.all(since, said, avoid);
     }
   };
   std::map<Pair, Broken> broken_;

@@ -20,6 +20,11 @@ bool same_decisions(const std::vector<wire::Verdict>& a, const std::vector<wire:
   });
 }
 
+// A member that is heard has so many round trips for its answer, or half a silence, and time for each entry of the
+// message, which a slow line carries.
+constexpr std::int64_t kAnswerRoundTrips = 8;
+constexpr Duration kEachEntry = milliseconds(2);
+
 }  // namespace
 
 // ---- drafts ----
@@ -37,8 +42,10 @@ Proposal Proposals::draft_change(const std::set<PeerId>& lost) {
   return draft;
 }
 
-std::optional<Proposal> Proposals::complete_change(Proposal draft, std::set<GroupId> relinked) const {
+std::optional<Proposal> Proposals::complete_change(Proposal draft, std::set<GroupId> relinked,
+                                                   const std::string& around) const {
   draft.change.relinked = std::move(relinked);
+  draft.change.around = around;
   const Rounds::Change& change = draft.change;
   if (change.lost.empty() && change.left.empty() && change.relinked.empty() && !rounds_.has_stops()) {
     return std::nullopt;
@@ -240,18 +247,29 @@ void Proposals::wake_for_newcomers() {
   }
 }
 
+// A member that is heard answers at once, as soon as the proposal has come to it.
+Instant Proposals::answer_limit(PeerId peer) const {
+  const Instant longest = open_->since + longest_answer();
+  const Instant heard = connections_.heard_since(peer);
+  if (heard == kNever) return longest;
+  const Duration expected = std::max(connections_.round_trip_to(peer), open_->slowest) * kAnswerRoundTrips;
+  const auto entries = static_cast<std::int64_t>(open_->message.verdicts.size() + open_->message.view.members.size());
+  const Duration patience = std::max(context_.options.silence / 2, expected) + kEachEntry * entries;
+  return std::min(longest, std::max(open_->since, heard) + patience);
+}
+
 std::vector<Eviction> Proposals::late(bool slept) {
   std::vector<Eviction> late;
   if (!open_ || open_->awaited.empty()) return late;
   if (slept) open_->since = context_.now;
   for (const PeerId peer : open_->awaited) {
     if (membership_.candidates().contains(peer)) continue;  // miss_newcomers()
-    const Instant limit = open_->since + answer_limit();
+    const Instant limit = answer_limit(peer);
     if (context_.now < limit) {
       context_.wake_at(limit);
       continue;
     }
-    const std::string ms = std::to_string(answer_limit().ns / 1'000'000);
+    const std::string ms = std::to_string((limit - open_->since).ns / 1'000'000);
     late.push_back({peer, Status::kEvicted, "did not answer a proposal within " + ms + " ms"});
   }
   return late;

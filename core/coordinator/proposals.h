@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -52,7 +53,9 @@ class Proposals {
   // The losses and leaves of this moment. Its numbers are not set.
   [[nodiscard]] Proposal draft_change(const std::set<PeerId>& lost);
   // Adds rings that are laid anew, and the numbers. Nothing: the draft would change nothing.
-  [[nodiscard]] std::optional<Proposal> complete_change(Proposal draft, std::set<GroupId> relinked) const;
+  // `around`: the link that the newest of them avoids.
+  [[nodiscard]] std::optional<Proposal> complete_change(Proposal draft, std::set<GroupId> relinked,
+                                                        const std::string& around) const;
   // A new cohort, once all members have called admit, or the founding (rules 18 and 34).
   [[nodiscard]] std::optional<Proposal> draft_admission();
   // The view as it is (rule 30). `held_up`: recipients of a proposal that was withdrawn.
@@ -85,8 +88,8 @@ class Proposals {
   // The members that newcomers still wait for: those that have not answered the open proposal, or that have not called
   // admit although others have (rule 50).
   [[nodiscard]] std::vector<PeerId> newcomers_await() const;
-  // Members that have not answered within two silences (rule 36). `slept`: this machine stood still, and forgives that
-  // time.
+  // Members that have not answered within two silences, or, if they are heard meanwhile, within the time that round
+  // trips allow (rule 36). `slept`: this machine stood still, and forgives that time.
   [[nodiscard]] std::vector<Eviction> late(bool slept);
   // The proposal goes on without newcomers that have used up the members' patience (rule 19).
   void miss_newcomers();
@@ -100,7 +103,8 @@ class Proposals {
  private:
   // A peer answers a proposal as soon as it arrives; and it has left by itself when nothing arrives for the silence
   // that it was told.
-  [[nodiscard]] Duration answer_limit() const { return context_.options.silence * 2; }
+  [[nodiscard]] Duration longest_answer() const { return context_.options.silence * 2; }
+  [[nodiscard]] Instant answer_limit(PeerId peer) const;
   [[nodiscard]] bool waits_for_newcomers() const;
   void wake_for_newcomers();
   // Whether the loss of a peer makes this proposal wrong.

@@ -74,13 +74,14 @@ class Rounds {
     std::set<PeerId> lost;
     std::set<PeerId> left;
     std::set<GroupId> relinked;  // groups whose rings were laid around broken links
+    std::string around;          // names of the ends of the newest of these links
     std::set<RoundKey> kept;
     std::map<PeerId, std::vector<wire::OpenRound>> flushed;  // what each recipient has open
     std::optional<CohortId> closes;                          // the cohort that an admission ends
     std::map<PeerId, std::vector<wire::OpenRound>> admits;   // rounds that each member had open when it called admit
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(lost, left, relinked, kept, flushed, closes, admits);
+      a.all(lost, left, relinked, around, kept, flushed, closes, admits);
     }
   };
   // The verdicts on all rounds that the change touches or closes, or that are to be stopped, by the present knowledge:

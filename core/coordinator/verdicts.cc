@@ -31,6 +31,7 @@ struct Loss {
   bool lost = false;
   bool left = false;
   bool relinked = false;
+  std::string around;    // names of the ends of the broken link
   std::string who;       // names of the lost members and of the leavers
   GroupId first;         // first bound group that has members
   std::size_t size = 0;  // number of bound groups that have members
@@ -42,7 +43,8 @@ struct Loss {
     const std::string now = "; the group has " + std::to_string(world) + " members now";
     if (lost) return "lost " + who + " during " + tag + now;
     if (left) return who + " left before " + tag + now;
-    return "the ring was laid around a broken link during " + tag + ": call again";
+    return "the ring was laid around a broken link" + (around.empty() ? "" : ", that of " + around + ",") + " during " +
+           tag + ": call again";
   }
 };
 
@@ -113,6 +115,7 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
     Loss& loss = at->second;
     if (!fresh) return loss;
     loss.relinked = relinks(change, bundle);
+    loss.around = change.around;
     const std::vector<RoundKey> bound = bound_with(bundle);
     loss.first = bound.front().group;
     loss.size = bound.size();

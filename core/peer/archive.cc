@@ -18,8 +18,8 @@ namespace lockstep::peer {
 // Left out: what it is made of, options_, names_ and owner_.
 template <typename Archive>
 void Session::archive(Archive& a) {
-  a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, answers_, began_, rounds_, term_, heartbeat_,
-        silence_, since_, next_heartbeat_, next_timer_, held_until_);
+  a.all(state_, coordinator_, addresses_, port_, next_address_, failures_, answers_, began_, rounds_, term_, times_,
+        since_, next_heartbeat_, next_timer_, held_until_);
   bool open = channel_.has_value();
   a.all(open);
   if constexpr (Archive::kLoads) {

@@ -364,11 +364,11 @@ void Peer::Machine::on_left() {
 
 // ---- links ----
 
-// Rule 23.
-void Peer::Machine::on_link_broken(PeerId peer, const std::string& why) {
+// Rules 23 and 51.
+void Peer::Machine::on_link_broken(PeerId peer, const std::string& why, bool avoid) {
   context_.note(
       {.kind = trace::Kind::kLinkReported, .view = context_.view->number, .peer = peer, .round = {}, .text = why});
-  context_.session.say(wire::LinkBroken{peer, why});
+  context_.session.say(wire::LinkBroken{peer, why, avoid});
 }
 
 // ---- after every step ----

@@ -74,7 +74,7 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
 
   // ---- links ----
 
-  void on_link_broken(PeerId peer, const std::string& why) override;
+  void on_link_broken(PeerId peer, const std::string& why, bool avoid) override;
   void on_direct_caller(PeerId from) override { rounds_.on_direct_caller(from); }
   void on_transfer_caller(PeerId from) override { point_to_point_.on_caller(from); }
   [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.needs_link(to); }

@@ -24,6 +24,22 @@ constexpr StripeIndex kKnock{0xffff};
 // flipped.
 constexpr std::uint32_t kMaxFaults = 8;
 
+// Signs of progress come once in a heartbeat. So many may be missing before a stripe counts as silent.
+constexpr std::int64_t kMissedBeats = 3;
+// Round trips of one more attempt on a line that loses packets.
+constexpr std::int64_t kRoundTrips = 8;
+// A stripe is slow that brings less than this share of the most that its link brought, in each of so many beats.
+constexpr std::uint64_t kSlowShare = 50;
+constexpr std::uint32_t kSlowBeats = 4;
+// A rate is known from this part of a beat on.
+constexpr std::int64_t kLeastBusy = 25;
+// Heartbeats without a stripe before rings had better avoid a link: one that worked, and one to a peer that may be busy
+// with its first proposal.
+constexpr std::int64_t kDownBeats = 2;
+constexpr std::int64_t kFreshBeats = 6;
+// Dripping streams in a row, with others in between that greet well.
+constexpr std::uint32_t kDripWeight = 3;
+
 }  // namespace
 
 void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
@@ -62,13 +78,13 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     }
     if (wanted.prefetch_key) link.relation = Relation::kSource;
     link.dials = wanted.prefetch_key || options_.id < peer;
-    link.reported = now;
+    link.reported = link.avoided = now;
     const std::uint16_t width = wanted.prefetch_key ? 1 : options_.stripes;
-    link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, now, now, kFirstBackoff});
+    link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, false, now, now, kFirstBackoff});
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
-    link.knock = Stripe{{}, false, now, now, kFirstBackoff};
+    link.knock = Stripe{{}, false, false, now, now, kFirstBackoff};
     if (knocks) set_timer(now);
     set_timer(now + options_.link_timeout);
   }
@@ -156,7 +172,8 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   touch(flow);
   flow.kind = Kind::kGreeting;
   flow.channel.forgive_silence(now);
-  const Link& link = links_.at(flow.peer);
+  Link& link = links_.at(flow.peer);
+  link.round_trip = in.round_trip;
   flow.channel.writer.preamble();
   const LinkKey& key = flow.is_prefetch ? link.key : *key_;
   const bool knocks = flow.stripe == kKnock;
@@ -319,7 +336,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     const auto [at, fresh] = links_.try_emplace(link.from);
     at->second.relation = Relation::kPrefetcher;
     at->second.needed = false;
-    if (fresh) at->second.stripes.assign(1, Stripe{{}, false, now, now, kFirstBackoff});
+    if (fresh) at->second.stripes.assign(1, Stripe{{}, false, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
   if (!key_ || flow.is_prefetch || links_.contains(link.from)) return;
@@ -364,7 +381,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
       if (old.kind != Kind::kDying) drop(old, false, now, out);
     }
     if (!free) return;  // on_closed comes back to the parked one
-    link.stripes.assign(flow.stripes, Stripe{{}, false, now, now, kFirstBackoff});
+    link.stripes.assign(flow.stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
   }
   Stripe& stripe = link.stripes[flow.stripe.value];
   if (stripe.stream == flow.channel.stream()) return;
@@ -390,7 +407,7 @@ void Mesh::bring_up(Flow& flow, Instant now) {
   Link& link = links_.at(flow.peer);
   link.failure.clear();
   Stripe& stripe = link.stripes[flow.stripe.value];
-  stripe.up = true;
+  stripe.up = stripe.worked = true;
   stripe.backoff = kFirstBackoff;
   if (next_timer_ == kNever || next_heartbeat_ <= now) next_heartbeat_ = now + options_.link_heartbeat;
   set_timer(next_heartbeat_);
@@ -513,19 +530,25 @@ void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effec
                                 .text = why});
   const PeerId peer = flow.peer;
   drop(flow, false, now, out);
+  note_fault(peer, 1, "breaks the protocol again and again: " + why, now);
+}
+
+void Mesh::note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now) {
   const auto at = links_.find(peer);
   if (at == links_.end()) return;
   Link& link = at->second;
   if (link.relation != Relation::kNeighbour) return;
   if (now - link.last_fault > options_.link_timeout) link.faults = 0;
   link.last_fault = now;
-  if (++link.faults < kMaxFaults) return;
+  link.faults += weight;
+  if (link.faults < kMaxFaults) return;
   link.faults = 0;
   link.reported = now;
-  owners_->links.on_link_broken(peer, "breaks the protocol again and again: " + why);
+  owners_->links.on_link_broken(peer, why, false);
 }
 
-// Rule 24: a silent stripe is opened again, and a link without a stripe is reported as broken.
+// Rules 24 and 51: a stripe that is silent, or brings nearly nothing, is opened again, and a link without a stripe is
+// reported as broken.
 void Mesh::on_timer(Instant now, Effects& out) {
   if (now < next_timer_) return;
   // When this very process stood still, everybody seems silent: give them the time that we lost.
@@ -540,19 +563,9 @@ void Mesh::on_timer(Instant now, Effects& out) {
     }
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
-      // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is
-      // silent is not known.
-      if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
-      const Instant limit = flow.channel.heard() + options_.link_silence;
-      if (now >= limit) {
-        if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
-        continue;
-      }
-      if (beat) {
-        touch(flow);
-        flow.channel.writer.message(wire::Heartbeat{}, term_);
-      }
-      set_timer(std::min(limit, next_heartbeat_));
+      watch(flow, beat, now, out);
+    } else if (flow.kind == Kind::kGreeting && is_dripping(flow, now)) {
+      drop_dripping(flow, now, out);
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
         flow.channel.close(out);
@@ -561,9 +574,11 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
     } else {
       set_timer(flow.since + options_.dial_timeout);
+      if (flow.kind == Kind::kGreeting) set_timer(now + drip_limit(flow) / 2);
     }
   }
   std::vector<PeerId> broken;
+  std::vector<PeerId> suspects;
   for (auto& [peer, link] : links_) {
     if (slept) link.reported = now;
     knock(peer, link, now, out);
@@ -584,15 +599,130 @@ void Mesh::on_timer(Instant now, Effects& out) {
         if (link.needed || owners_->links.needs_link(peer)) broken.push_back(peer);
       }
       set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
+      const Instant told = std::max(link.reported, link.avoided);
+      const Instant patience = std::max(stripe.down_since, told) + down_limit(link, stripe);
+      if (now >= patience) suspects.push_back(peer);
+      set_timer(now >= patience ? now + down_limit(link, stripe) : patience);
     }
   }
   for (const PeerId peer : broken) {
     const Link& link = links_.at(peer);
-    owners_->links.on_link_broken(peer, "no stream to " + link.address.text() + " for " +
-                                            std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
-                                            (link.failure.empty() ? "" : ": " + link.failure));
+    owners_->links.on_link_broken(peer,
+                                  "no stream to " + link.address.text() + " for " +
+                                      std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
+                                      (link.failure.empty() ? "" : ": " + link.failure),
+                                  false);
+  }
+  for (const PeerId peer : suspects) {
+    const Link& link = links_.at(peer);
+    avoid(peer, "no stream to " + link.address.text() + (link.failure.empty() ? "" : ": " + link.failure), now);
   }
 }
+
+// ---- progress (rule 51 of docs/protocol.md) ----
+
+// A stripe drips when bytes come, and neither a frame nor as many bytes as a line of use passes; it is slow when it
+// brings a small share of what its link brought before. A dripping stripe is opened again, and a link of which every
+// stripe drips is reported as broken. A link that is slow, or that has had no stripe for a short while, is reported as
+// one to avoid, which costs no member the run.
+
+Duration Mesh::drip_limit(const Flow& flow) const {
+  const auto link = links_.find(flow.peer);
+  const Duration round_trip = link == links_.end() ? Duration{} : link->second.round_trip;
+  return wire::Progress::limit(options_.link_heartbeat, round_trip, options_.link_silence);
+}
+
+bool Mesh::is_dripping(Flow& flow, Instant now) const {
+  return flow.channel.progress().is_nearly_dead(now, drip_limit(flow));
+}
+
+// As long as the pauses of this stream allow: a neighbour may have longer heartbeats than this peer.
+Duration Mesh::silence_limit(Flow& flow) const {
+  const Duration pause = flow.channel.progress().pause();
+  if (pause.ns == 0) return options_.link_silence;
+  const Duration beats = std::max(options_.link_heartbeat, pause) * kMissedBeats;
+  return std::min(options_.link_silence, beats + links_.at(flow.peer).round_trip * kRoundTrips);
+}
+
+Duration Mesh::down_limit(const Link& link, const Stripe& stripe) const {
+  const Duration beats = options_.link_heartbeat * (stripe.worked ? kDownBeats : kFreshBeats);
+  return std::min(options_.link_timeout, beats + link.round_trip * kRoundTrips);
+}
+
+// A stripe that is up.
+void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
+  // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is silent is
+  // not known.
+  if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
+  if (is_dripping(flow, now)) return drop_dripping(flow, now, out);
+  const Instant since = flow.channel.progress().since();
+  const Instant limit = since + silence_limit(flow);
+  if (now >= limit) {
+    if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
+    return;
+  }
+  if (beat) {
+    sample(flow, now, out);
+    if (flow.kind != Kind::kUp) return;
+    touch(flow);
+    flow.channel.writer.message(wire::Heartbeat{}, term_);
+  }
+  set_timer(std::min(limit, next_heartbeat_));
+  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drip_limit(flow)));
+}
+
+bool Mesh::any_other_stripe(const Flow& flow, const std::function<bool(Flow&)>& is) {
+  const auto& stripes = links_.at(flow.peer).stripes;
+  return std::any_of(stripes.begin(), stripes.end(), [&](const Stripe& stripe) {
+    return stripe.up && stripe.stream != flow.channel.stream() && is(flows_.at(stripe.stream));
+  });
+}
+
+// What was on its way goes again on the next stream of the stripe (rule 35). If no other stripe makes progress, the
+// next stream is not waited for.
+void Mesh::drop_dripping(Flow& flow, Instant now, Effects& out) {
+  const std::string why = "nearly dead: " + flow.channel.progress().words(now);
+  out.emplace_back(
+      trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = flow.peer, .round = {}, .text = why});
+  const bool other_works =
+      any_other_stripe(flow, [&](Flow& other) { return now - other.channel.progress().since() < drip_limit(other); });
+  const PeerId peer = flow.peer;
+  drop(flow, false, now, out);
+  const Link& link = links_.at(peer);
+  const bool needed = link.relation == Relation::kNeighbour && (link.needed || owners_->links.needs_link(peer));
+  if (needed) note_fault(peer, other_works ? kDripWeight : kMaxFaults, why, now);
+}
+
+// Once in a beat. What a stripe brings in the middle of segments depends on the line alone: the sender has all of them.
+void Mesh::sample(Flow& flow, Instant now, Effects& out) {
+  const wire::Progress::Busy busy = flow.channel.take_busy();
+  Link& link = links_.at(flow.peer);
+  if (link.relation != Relation::kNeighbour) return;
+  bool slow = false;
+  if (busy.time >= options_.link_heartbeat / kLeastBusy) {
+    const auto rate = static_cast<std::uint64_t>(static_cast<double>(busy.bytes) / busy.time.seconds());
+    link.best = std::max(rate, link.best - link.best / 1024);
+    slow = busy.time >= options_.link_heartbeat / 2 && rate * kSlowShare < link.best;
+    if (slow && flow.slow_beats + 1 == kSlowBeats) {
+      flow.slow_beats = 0;
+      if (any_other_stripe(flow, [](const Flow& other) { return other.slow_beats == 0; })) {
+        return drop(flow, false, now, out);
+      }
+      return avoid(flow.peer,
+                   "slow: " + std::to_string(rate) + " bytes a second, and it had " + std::to_string(link.best), now);
+    }
+  }
+  flow.slow_beats = slow ? flow.slow_beats + 1 : 0;
+}
+
+void Mesh::avoid(PeerId peer, const std::string& why, Instant now) {
+  Link& link = links_.at(peer);
+  link.avoided = now;
+  if (link.relation != Relation::kNeighbour || !(link.needed || owners_->links.needs_link(peer))) return;
+  owners_->links.on_link_broken(peer, why, true);
+}
+
+// ---- what is said and sent ----
 
 bool Mesh::say(PeerId to, const wire::Message& message) {
   const auto link = links_.find(to);
@@ -631,6 +761,7 @@ void Mesh::put(Flow& flow, BufferRef into, Effects& out) {
 void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {
   const auto at = flows_.find(stream);
   if (at == flows_.end() || !at->second.channel.reader.awaits_place()) return;
+  at->second.channel.waited(now);
   put(at->second, into, out);
   take_events(at->second, now, out);
 }

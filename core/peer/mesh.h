@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -148,12 +149,13 @@ class Mesh {
   struct Stripe {
     StreamId stream;  // 0: none
     bool up = false;
-    Instant down_since;  // while not up
-    Instant retry_at;    // dialler, while there is no stream
+    bool worked = false;  // it was up once
+    Instant down_since;   // while not up
+    Instant retry_at;     // dialler, while there is no stream
     Duration backoff;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(stream, up, down_since, retry_at, backoff);
+      a.all(stream, up, worked, down_since, retry_at, backoff);
     }
   };
   struct Link {
@@ -166,13 +168,17 @@ class Mesh {
     std::vector<Stripe> stripes;
     Stripe knock;              // asks the other side to dial: never up
     Instant reported;          // when it was last said to be broken
+    Instant avoided;           // when it was last said to be one that a ring had better avoid
+    std::uint64_t best = 0;    // the most bytes a second that a stripe has brought
+    Duration round_trip;       // as measured when a stripe was dialled; 0: not known
     std::uint32_t faults = 0;  // of the protocol, one stream after the other
     Instant last_fault;
     std::string failure;  // why our last dial failed, in the system's words
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(address, relation, key, dials, needed, use, stripes, knock, reported, faults, last_fault, failure);
+      a.all(address, relation, key, dials, needed, use, stripes, knock, reported, avoided, best, round_trip, faults,
+            last_fault, failure);
     }
   };
   enum class Kind : std::uint8_t {
@@ -191,12 +197,13 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
-    LinkKey key;               // accepted: that it said
-    bool is_prefetch = false;  // of a prefetch link, on either side
-    bool touched = false;      // named in touched_
+    LinkKey key;                   // accepted: that it said
+    bool is_prefetch = false;      // of a prefetch link, on either side
+    bool touched = false;          // named in touched_
+    std::uint32_t slow_beats = 0;  // for how many beats it has been slow
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, is_prefetch, touched);
+      a.all(channel, kind, since, peer, stripe, stripes, key, is_prefetch, touched, slow_beats);
     }
   };
 
@@ -227,6 +234,17 @@ class Mesh {
   void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
+  void note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now);
+  // ---- progress (rule 51) ----
+  [[nodiscard]] Duration drip_limit(const Flow& flow) const;
+  [[nodiscard]] bool is_dripping(Flow& flow, Instant now) const;
+  [[nodiscard]] Duration silence_limit(Flow& flow) const;
+  [[nodiscard]] Duration down_limit(const Link& link, const Stripe& stripe) const;
+  void watch(Flow& flow, bool beat, Instant now, Effects& out);
+  void drop_dripping(Flow& flow, Instant now, Effects& out);
+  void sample(Flow& flow, Instant now, Effects& out);
+  [[nodiscard]] bool any_other_stripe(const Flow& flow, const std::function<bool(Flow&)>& is);
+  void avoid(PeerId peer, const std::string& why, Instant now);
   void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);
   [[nodiscard]] SegmentExchange& exchange_of(const Flow& flow, const wire::Segment& segment) const {

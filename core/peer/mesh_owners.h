@@ -67,7 +67,8 @@ class TransferOwner : public SegmentExchange {
 class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
-  virtual void on_link_broken(PeerId peer, const std::string& why) = 0;
+  // `avoid`: the link may work again, and costs no member the run.
+  virtual void on_link_broken(PeerId peer, const std::string& why, bool avoid) = 0;
   // A peer to which no link is wanted here has dialled, for rounds with the direct algorithm.
   virtual void on_direct_caller(PeerId from) = 0;
   // The same, for point-to-point transfers; or the peer has asked this peer, which has the smaller id, to dial.

@@ -162,7 +162,8 @@ void Session::on_opened(const io::Opened& in, Instant now) {
   join.advertised = options_.advertised;
   if (join.advertised.port == 0) join.advertised.port = *port_;
   join.name = options_.name;
-  join.round_trip = std::clamp(in.round_trip, Duration{}, options_.dial_timeout);
+  times_.round_trip = std::clamp(in.round_trip, Duration{}, options_.dial_timeout);
+  join.round_trip = times_.round_trip;
   channel_->writer.preamble();
   channel_->writer.message(join, term_);
 }
@@ -216,9 +217,9 @@ void Session::on_message(wire::Received received, Instant now, Effects& out) {
       return over(Status::kProtocolError, "the coordinator states a heartbeat that makes no sense", now, out);
     }
     state_ = State::kWelcomed;
-    heartbeat_ = waiting->heartbeat;
-    silence_ = waiting->silence;
-    next_heartbeat_ = now + heartbeat_;
+    times_.heartbeat = waiting->heartbeat;
+    times_.silence = waiting->silence;
+    next_heartbeat_ = now + times_.heartbeat;
     next_timer_ = next_heartbeat_;
     channel_->reader.set_max_body_bytes(kMaxBodyBytes);
     return;
@@ -263,7 +264,11 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
        out);
 }
 
-// Rules 24 and 37: a coordinator that is silent has lost this peer.
+Duration Session::drip_limit() const {
+  return wire::Progress::limit(times_.heartbeat, times_.round_trip, times_.silence);
+}
+
+// Rules 24, 37 and 51: a coordinator that is silent, or whose stream is nearly dead, has lost this peer.
 void Session::on_timer(Instant now, Effects& out) {
   if (now >= held_until_) held_until_ = kNever;
   if (now < next_timer_) return;
@@ -279,18 +284,27 @@ void Session::on_timer(Instant now, Effects& out) {
       return;
     case State::kWelcomed: break;
   }
-  if (now - next_timer_ > heartbeat_) channel_->forgive_silence(now);  // it was we who stood still
-  if (now >= channel_->heard() + silence_) {
+  if (now - next_timer_ > times_.heartbeat) channel_->forgive_silence(now);  // it was we who stood still
+  const wire::Progress& progress = channel_->progress();
+  const Instant since = progress.since();
+  if (progress.is_nearly_dead(now, drip_limit())) {
     return over(Status::kNotConnected,
-                "the coordinator at '" + coordinator_ + "' was silent for " + std::to_string(silence_.ns / 1'000'000) +
-                    " ms: rejoin as a new peer",
+                "the stream of the coordinator at '" + coordinator_ + "' is nearly dead (" + progress.words(now) +
+                    "): rejoin as a new peer",
+                now, out);
+  }
+  if (now >= since + times_.silence) {
+    return over(Status::kNotConnected,
+                "the coordinator at '" + coordinator_ + "' was silent for " +
+                    std::to_string(times_.silence.ns / 1'000'000) + " ms: rejoin as a new peer",
                 now, out);
   }
   if (now >= next_heartbeat_) {
-    next_heartbeat_ = now + heartbeat_;
+    next_heartbeat_ = now + times_.heartbeat;
     if (!mutant(Mutant::kNoSignOfLife)) say(wire::Heartbeat{});
   }
-  next_timer_ = std::min(next_heartbeat_, channel_->heard() + silence_);
+  next_timer_ = std::min(next_heartbeat_, since + times_.silence);
+  next_timer_ = std::min(next_timer_, progress.look_at(now, times_.heartbeat, drip_limit()));
 }
 
 void Session::say(const wire::Message& message) {

@@ -89,6 +89,7 @@ class Session {
   void on_message(wire::Received received, Instant now, Effects& out);
   void on_refused(const wire::Refused& refused, Instant now, Effects& out);
   void over(Status status, std::string text, Instant now, Effects& out);
+  [[nodiscard]] Duration drip_limit() const;
 
   Options options_;
   io::StreamNames& names_;
@@ -122,8 +123,16 @@ class Session {
   std::uint32_t rounds_ = 0;  // in which all addresses failed
   std::optional<wire::Channel> channel_;
   Term term_;
-  Duration heartbeat_;
-  Duration silence_;
+  struct Times {
+    Duration heartbeat;   // as the coordinator states it
+    Duration silence;     // likewise
+    Duration round_trip;  // as measured when the stream was opened
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(heartbeat, silence, round_trip);
+    }
+  };
+  Times times_;
   Instant since_;  // of the attempt to dial or of finishing
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;

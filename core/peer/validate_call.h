@@ -10,6 +10,6 @@
 namespace lockstep::peer {
 
 // Why the call is refused; nothing: it is valid. Reads no buffer, and no length but that of residuals.
-std::optional<Error> validate_call(const Request& request);
+std::optional<Error> validate_call(const ring::Request& request);
 
 }  // namespace lockstep::peer

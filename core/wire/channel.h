@@ -9,20 +9,26 @@
 #include "core/io/stream.h"
 #include "core/wire/link_reader.h"
 #include "core/wire/link_writer.h"
+#include "core/wire/progress.h"
 
 namespace lockstep::wire {
 
 class Channel {
  public:
-  Channel(StreamId stream, Instant now) : stream_(stream), heard_(now) {}
+  Channel(StreamId stream, Instant now) : stream_(stream), progress_(now) {}
 
   LinkReader reader;
   LinkWriter writer;
 
   [[nodiscard]] StreamId stream() const { return stream_; }
-  // The time of the last received byte.
-  [[nodiscard]] Instant heard() const { return heard_; }
-  void forgive_silence(Instant now) { heard_ = now; }
+  // How its bytes come.
+  [[nodiscard]] const Progress& progress() {
+    progress_.settle(reader.frames());
+    return progress_;
+  }
+  void forgive_silence(Instant now) { progress_.forgive(now); }
+  void waited(Instant now) { progress_.waited(now); }
+  [[nodiscard]] Progress::Busy take_busy() { return progress_.take_busy(); }
   // Close was requested; only Closed can still come.
   [[nodiscard]] bool closing() const { return closing_; }
   // finish() was called: the channel reads and queues nothing more.
@@ -31,7 +37,7 @@ class Channel {
 
   void read_done(std::size_t bytes, Instant now) {
     end_loan(kRead);
-    if (bytes > 0) heard_ = now;
+    if (bytes > 0) progress_.came(bytes, reader.frames(), reader.in_segment(), now);
     reader.landed(bytes);
   }
 
@@ -145,7 +151,7 @@ class Channel {
   }
 
   StreamId stream_;
-  Instant heard_;
+  Progress progress_;
   std::array<Loan, 2> loans_{};
   bool finishing_ = false;
   bool closing_ = false;

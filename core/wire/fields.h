@@ -216,6 +216,7 @@ void fields(auto& a, Is<StopRound> auto& m) {
 void fields(auto& a, Is<LinkBroken> auto& m) {
   a("other", m.other);
   a("text", m.text, kMaxTextBytes);
+  a("avoid", m.avoid);
 }
 
 void fields(auto& a, Is<Flush> auto& m) {
@@ -270,6 +271,13 @@ void fields(auto& a, Is<Evicted> auto& m) {
 
 void fields(auto&, Is<Left> auto&) {}
 
+void fields(auto& a, Is<Trouble> auto& m) {
+  a("age", m.age);
+  a("peer", m.peer);
+  a("other", m.other);
+  a("text", m.text, kMaxTextBytes);
+}
+
 void fields(auto& a, Is<StatusReply> auto& m) {
   a("view", m.view);
   a("waiting", m.waiting, kMaxMembers);
@@ -282,6 +290,7 @@ void fields(auto& a, Is<StatusReply> auto& m) {
   a("lost", m.lost);
   a("left", m.left);
   a("bytes_reduced", m.bytes_reduced);
+  a("troubles", m.troubles, kMaxTroubles);
 }
 
 void fields(auto& a, Is<Ready> auto& m) {

@@ -55,6 +55,7 @@ inline constexpr std::uint32_t kMaxSuspects = 64;                 // remembered 
 inline constexpr std::uint32_t kMaxWaitingOfOne =
     kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)
 inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
+inline constexpr std::uint32_t kMaxTroubles = 16;    // in a status: peers and links in trouble, the newest
 inline constexpr std::uint32_t kMaxRememberedOutcomes =
     kMaxQueuedCalls;  // outcomes kept for calls that are not launched yet
 

@@ -102,6 +102,7 @@ LinkReader::Step LinkReader::next_preamble() {
   const auto preamble = decode_preamble(pending_first<kPreambleBytes>());
   if (!preamble) return fail(preamble.error());
   begin_ += kPreambleBytes;
+  ++frames_;
   state_ = State::kHeader;
   return ReadEvent{*preamble};
 }
@@ -126,6 +127,7 @@ LinkReader::Step LinkReader::next_body() {
   auto message = decode_body(header_, pending().first(header_.length));
   if (!message) return fail(message.error());
   begin_ += header_.length;
+  ++frames_;
   if (const auto* segment = std::get_if<Segment>(&*message)) {
     arriving_ = *segment;
     state_ = State::kAwaitPlace;
@@ -140,6 +142,7 @@ LinkReader::Step LinkReader::next_trailer() {
   const auto trailer = decode_trailer(pending_first<kTrailerBytes>());
   if (!trailer) return fail(trailer.error());
   begin_ += kTrailerBytes;
+  ++frames_;
   state_ = State::kHeader;
   const SegmentEnded ended{*arriving_, into_, sunk_, trailer->taken_back, trailer->checksum};
   arriving_.reset();

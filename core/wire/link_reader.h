@@ -77,11 +77,16 @@ class LinkReader {
 
   // The segment that has begun and not ended, wherever its payload goes.
   [[nodiscard]] const std::optional<Segment>& arriving() const { return arriving_; }
+  // In the payload or the trailer of a segment.
+  [[nodiscard]] bool in_segment() const { return state_ == State::kPayload || state_ == State::kTrailer; }
   // A segment has begun, and neither place() nor sink() was called.
   [[nodiscard]] bool awaits_place() const { return state_ == State::kAwaitPlace; }
   // A segment has a place in named memory and has not ended. It ends there unless sink() is called. (Its payload may be
   // complete, with only the trailer missing.)
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
+
+  // Frames that have ended: messages, headers of segments, and segments.
+  [[nodiscard]] std::uint64_t frames() const { return frames_; }
 
   // The outstanding window, if any.
   [[nodiscard]] const std::optional<Window>& lent() const { return window_; }
@@ -148,6 +153,7 @@ class LinkReader {
   BufferRef into_;
   std::uint64_t payload_done_ = 0;
   bool sunk_ = false;
+  std::uint64_t frames_ = 0;
 };
 
 }  // namespace lockstep::wire

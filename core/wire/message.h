@@ -236,10 +236,12 @@ struct StopRound {
   std::string text;
 };
 
-// The sender cannot exchange bytes with this member, although the member is in the view.
+// The sender cannot exchange bytes with this member, although the member is in the view. `avoid`: the link may work
+// again, so that it costs no member the run: a ring avoids it if there is another one (rule 51).
 struct LinkBroken {
   PeerId other;
   std::string text;
+  bool avoid = false;
 };
 
 // The state with which the sender enters a sync. The layout in `what` is the digest of the manifest.
@@ -418,6 +420,14 @@ struct RoundStatus {
   std::uint32_t members = 0;
 };
 
+// What went wrong lately with a peer, or with the link between two.
+struct Trouble {
+  Duration age;
+  PeerId peer;
+  PeerId other;  // nobody: no link
+  std::string text;
+};
+
 struct StatusReply {
   View view;
   std::vector<Member> waiting;
@@ -430,6 +440,7 @@ struct StatusReply {
   std::uint64_t lost = 0;
   std::uint64_t left = 0;
   std::uint64_t bytes_reduced = 0;  // bytes of the tensors on one peer, summed over committed rounds
+  std::vector<Trouble> troubles;    // the newest last
 };
 
 // ---- peer to peer ----

@@ -61,7 +61,7 @@ void ByteQueue::archive(Archive& a) {
 // Left out: spare_.
 template <typename Archive>
 void LinkReader::archive(Archive& a) {
-  a.all(max_body_bytes_, header_tail_, state_, error_, header_, arriving_, into_, payload_done_, sunk_);
+  a.all(max_body_bytes_, header_tail_, state_, error_, header_, arriving_, into_, payload_done_, sunk_, frames_);
   std::vector<std::byte> came(pending().begin(), pending().end());
   bool lent = window_.has_value();
   BufferRef place = lent ? window_->place : BufferRef{};
@@ -91,7 +91,7 @@ void LinkWriter::archive(Archive& a) {
 
 template <typename Archive>
 void Channel::archive(Archive& a) {
-  a.all(stream_, heard_, reader, writer, loans_, finishing_, closing_);
+  a.all(stream_, progress_, reader, writer, loans_, finishing_, closing_);
 }
 
 }  // namespace lockstep::wire

@@ -41,7 +41,8 @@ constexpr ExcuseRule excuse_of(Fault fault) {
     case Fault::kAbandon: return {.subject = Subject::kProcess, .ends = true};
     case Fault::kStall: return {.subject = Subject::kProcess, .lasts = Lasts::kWhileOn, .quiet = true};
     case Fault::kCut:
-    case Fault::kCutBoth: return {.subject = Subject::kHosts, .lasts = Lasts::kWhileOn, .quiet = true};
+    case Fault::kCutBoth:
+    case Fault::kDrip: return {.subject = Subject::kHosts, .lasts = Lasts::kWhileOn, .quiet = true};
     case Fault::kReset: return {.subject = Subject::kStreams, .breaks = true};
     case Fault::kSilence: return {.subject = Subject::kStreams, .lasts = Lasts::kForEver, .quiet = true};
     case Fault::kSlow: return {.subject = Subject::kHosts, .lasts = Lasts::kWhileOn};

@@ -132,6 +132,7 @@ bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
     const Duration silence = millis(*limit);
     return excuses_.quiet(process, 0, silence + times.beat * 2 + times.news) >= times.least_quiet(silence);
   }
+  if (why.starts_with("its stream to the coordinator is nearly dead")) return is_nearly_dead(process, 0);
   if (const auto limit = first(why, "did not answer a proposal within ", " ms")) {
     const Duration patience = millis(*limit);
     const Duration look = patience + times.beat * 2 + times.news;
@@ -169,11 +170,20 @@ bool Causes::is_reported(std::uint32_t process, std::uint32_t other) const {
 }
 
 // A link lost its stream: the other end is gone, or a fault hit the link.
-bool Causes::may_report(std::uint32_t process, PeerId other) const {
+bool Causes::may_report(std::uint32_t process, PeerId other, bool is_slow) const {
   const auto end = excuses_.process_of(other);
   if (!end) return false;
   const Life& life = excuses_.life(*end);
-  return life.gone() || life.leaves || excuses_.hurt(process, *end, excuses_.times.until_reported());
+  if (life.gone() || life.leaves || excuses_.hurt(process, *end, excuses_.times.until_reported())) return true;
+  // A way that has become slow, to one of a few that are better, costs no member the run.
+  return is_slow && (excuses_.lately(Fault::kSlow, process, *end, excuses_.times.until_reported()) ||
+                     excuses_.lately(Fault::kSlow, *end, process, excuses_.times.until_reported()));
+}
+
+// A message stood still in its middle: its way drips, or the sender does, in the middle of a write.
+bool Causes::is_nearly_dead(std::uint32_t sender, std::uint32_t hearer) const {
+  const LossTimes& times = excuses_.times;
+  return excuses_.quiet(sender, hearer, times.silence + times.beat * 2 + times.news) >= times.beat;
 }
 
 Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
@@ -206,7 +216,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   }
   if (process != 0 && event.kind == trace::Kind::kLinkReported) {
     reports_.push_back({excuses_.life(process).id, event.peer, now_});
-    if (is_scripted_ || may_report(process, event.peer)) return {};
+    if (is_scripted_ || may_report(process, event.peer, event.text.starts_with("slow: "))) return {};
     return who + " reports that it cannot reach " + text_of(event.peer) + " (" + event.text +
            "), and no fault had hurt the way between them";
   }
@@ -238,6 +248,7 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
            excuses_.quiet(0, process, times.silence) > times.beat;
   }
   const Duration look = times.silence + times.beat * 2 + times.news;
+  if (text.find("is nearly dead") != std::string_view::npos) return life.lost || is_nearly_dead(0, process);
   if (text.find("was silent for") != std::string_view::npos) {
     return life.lost || excuses_.quiet(0, process, look) >= times.least_quiet(times.silence);
   }

@@ -94,7 +94,8 @@ class Causes {
   };
   [[nodiscard]] bool is_reported(std::uint32_t process, std::uint32_t other) const;
   [[nodiscard]] bool may_be_lost(std::uint32_t process, std::string_view why) const;
-  [[nodiscard]] bool may_report(std::uint32_t process, PeerId other) const;
+  [[nodiscard]] bool may_report(std::uint32_t process, PeerId other, bool is_slow) const;
+  [[nodiscard]] bool is_nearly_dead(std::uint32_t sender, std::uint32_t hearer) const;
   [[nodiscard]] bool may_seem_whole(GangId gang) const;
   [[nodiscard]] bool may_lose_run(std::uint32_t process, Status status, std::string_view text) const;
   // ---- what is true of a process in a round ----

@@ -149,10 +149,10 @@ bool Excuses::hurt(std::uint32_t process, std::uint32_t other, Duration bound) c
   });
 }
 
-bool Excuses::lately(Fault fault, std::uint32_t process, Duration bound) const {
+bool Excuses::lately(Fault fault, std::uint32_t process, std::uint32_t other, Duration bound) const {
   return std::any_of(excuses_.begin(), excuses_.end(), [&](const Excuse& excuse) {
-    return excuse.entry.fault == fault && touches(excuse, process, 0) &&
-           seen_until(excuse.end, bound, process, 0) >= now_;
+    return excuse.entry.fault == fault && touches(excuse, process, other) &&
+           seen_until(excuse.end, bound, process, other) >= now_;
   });
 }
 

@@ -68,7 +68,11 @@ class Excuses {
   // Whether streams between them were reset at most `bound` ago.
   [[nodiscard]] bool broken(std::uint32_t process, std::uint32_t other, Duration bound) const;
   // Whether such a fault touched the process at most `bound` ago.
-  [[nodiscard]] bool lately(Fault fault, std::uint32_t process, Duration bound) const;
+  [[nodiscard]] bool lately(Fault fault, std::uint32_t process, Duration bound) const {
+    return lately(fault, process, 0, bound);
+  }
+  // The same of the way between two.
+  [[nodiscard]] bool lately(Fault fault, std::uint32_t process, std::uint32_t other, Duration bound) const;
   // Whether such a fault has begun on this process.
   [[nodiscard]] bool has_begun(Fault fault, std::uint32_t process) const;
   // Its program was made to call something else, or nothing, in this cohort, or it was this call: an excuse from the

@@ -77,6 +77,7 @@ std::vector<Entry> every_fault(const Plan& plan) {
     for (std::uint32_t b = 0; b < a; ++b) {
       add(Fault::kSlow, a, b, plan.heartbeat, 50);
       add(Fault::kCutBoth, a, b, plan.heartbeat * 10, 0);
+      add(Fault::kDrip, a, b, plan.heartbeat * 4, 1);
     }
   }
   return faults;

@@ -58,6 +58,7 @@ enum class Purpose : std::uint64_t {
   kRefuse,
   kTransfer,
   kWindow,
+  kDrip,
 };
 
 // One draw that decides several things, up to five.

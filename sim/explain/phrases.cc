@@ -58,7 +58,7 @@ std::string text_of_fault(const Entry& fault) {
   std::string text(sim::name_of(fault.fault));
   text += " " + host_name(fault.a);
   if (is_of_pair(fault.fault)) {
-    text += fault.fault == Fault::kCut || fault.fault == Fault::kFlip ? " -> " : " <-> ";
+    text += fault.fault == Fault::kCut || fault.fault == Fault::kFlip || fault.fault == Fault::kDrip ? " -> " : " <-> ";
     text += fault.a == fault.b ? "all" : host_name(fault.b);
   }
   if (fault.number > 1) text += " x " + std::to_string(fault.number);

@@ -272,7 +272,10 @@ void Network::send(End from, std::uint64_t bytes, Mark mark, Instant now) {
   events_.push({pipe.last_arrival}, What::kArrive, kNoProcess, other(from));
 }
 
-void Network::arrive(End to, Instant now) {
+// `turn`: that of a flight of which only pieces pass; 0: the flight arrives.
+void Network::arrive(End to, std::uint64_t turn, Instant now) {
+  const bool drips = turn != 0;
+  if (drips && turn != side(to).in.turn) return;  // the drip is over
   Connection& c = connection(to);
   if (c.black || c.over) return;
   Side& s = side(to);
@@ -283,9 +286,59 @@ void Network::arrive(End to, Instant now) {
   }
   if (ways_.is_cut(from.host, s.host)) {
     s.in.held += 1;
+    if (drips) s.in.held += std::exchange(s.in.behind, 0);
+    if (drips) s.in.drips = false;
     return;
   }
+  if (drip_on(to, ways_.between(from.host, s.host).drip, drips, now)) return;
   give_flight(to, now);
+}
+
+// True: the flight has not arrived as a whole, or waits for its turn.
+bool Network::drip_on(End to, std::uint64_t rate, bool drips, Instant now) {
+  constexpr std::uint64_t kTurnsPerSecond = 20;  // of a way that passes so many bytes or more
+  Side& s = side(to);
+  Pipe& pipe = s.in;
+  if (pipe.drips && !drips) {
+    pipe.behind += 1;
+    return true;
+  }
+  pipe.drips = false;
+  if (pipe.flights.empty()) return false;
+  if (rate == 0) {  // all that waits is free
+    for (; pipe.behind > 0; --pipe.behind) {
+      pipe.last_arrival = std::max(now.ns, pipe.last_arrival) + 1;
+      events_.push({pipe.last_arrival}, What::kArrive, kNoProcess, to);
+    }
+    return false;
+  }
+  Flight& flight = pipe.flights.front();
+  const bool passes =
+      now >= pipe.drips_at && flight.mark == Mark::kBytes && s.state != State::kGone && s.state != State::kClosing;
+  if (now >= pipe.drips_at && !passes) {
+    if (pipe.behind > 0) {  // the next one has its turn
+      pipe.behind -= 1;
+      pipe.drips = true;
+      events_.push(now + nanoseconds(1), What::kArrive, kNoProcess, to, pipe.turn);
+    }
+    return false;
+  }
+  bool more = true;
+  if (passes) {
+    const std::uint64_t piece = std::min(flight.bytes, std::max<std::uint64_t>(1, rate / kTurnsPerSecond));
+    pipe.drips_at = now + nanoseconds(static_cast<std::int64_t>(piece * 1'000'000'000 / rate));
+    flight.bytes -= piece;
+    if (flight.bytes == 0) {
+      pipe.flights.pop_front();
+      more = pipe.behind > 0;
+      if (more) pipe.behind -= 1;
+    }
+    pipe.arrived += piece;
+  }
+  pipe.drips = more;
+  if (more) events_.push(pipe.drips_at, What::kArrive, kNoProcess, to, pipe.turn);
+  if (passes) offer_read(to, now, true);
+  return true;
 }
 
 void Network::give_flight(End to, Instant now) {
@@ -386,7 +439,7 @@ void Network::syn(std::uint32_t index, Instant now) {
 void Network::handle(const Event& event, Instant now) {
   const auto end = static_cast<End>(event.a);
   switch (event.what) {
-    case What::kArrive: arrive(end, now); return;
+    case What::kArrive: arrive(end, event.b, now); return;
     case What::kSyn: syn(end, now); return;
     case What::kDialExpires:
       if (connections_[end].sides[0].state == State::kOpening) start_close(2 * end, io::CloseReason::kTimedOut, now);
@@ -521,6 +574,15 @@ void Network::heal(std::uint32_t from, std::uint32_t to, Instant now) {
       s.in.held = 0;
     }
     if (s.host == from && o.host == to) credit(end, now);
+  }
+}
+
+void Network::drip(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_s, Instant now) {
+  ways_.between(from, to).drip = bytes_per_s;
+  for (End end = 0; bytes_per_s == 0 && end < 2 * connections_.size(); ++end) {
+    Side& s = side(end);
+    if (!s.in.drips || s.host != to || side(other(end)).host != from) continue;
+    events_.push(now + nanoseconds(1), What::kArrive, kNoProcess, end, ++s.in.turn);
   }
 }
 

@@ -99,7 +99,8 @@ class Network {
   // ---- faults ----
   void cut(std::uint32_t from, std::uint32_t to);  // one way; counted
   void heal(std::uint32_t from, std::uint32_t to, Instant now);
-  void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor, Instant now);  // both ways; 1: as before
+  void drip(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_s, Instant now);  // one way; 0: as before
+  void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor, Instant now);           // both ways; 1: as before
   // Resets, or silences for ever, the streams that are open between two hosts.
   std::size_t reset(std::uint32_t a, std::uint32_t b, Instant now);
   std::size_t silence(std::uint32_t a, std::uint32_t b);
@@ -167,6 +168,11 @@ class Network {
     std::uint64_t arrivals = 0;  // for draws
     std::int64_t last_arrival = 0;
     std::uint32_t held = 0;  // flights that wait for a cut to heal
+    // Flights that have arrived where bytes only drip, but for the front one, a piece of which passes at `drips_at`.
+    std::uint32_t behind = 0;
+    bool drips = false;
+    Instant drips_at;
+    std::uint64_t turn = 1;  // of the event that brings the next piece
     bool ended = false;      // the end has arrived
   };
   enum class State : std::uint8_t { kUnborn, kOpening, kOpen, kClosing, kGone };
@@ -227,7 +233,8 @@ class Network {
   Luck luck(Side& side, Purpose purpose, End end);
   void send(End from, std::uint64_t bytes, Mark mark, Instant now);
   void fly(End from, std::int64_t left_ns);  // the front flight left its sender at this time
-  void arrive(End to, Instant now);
+  void arrive(End to, std::uint64_t turn, Instant now);
+  bool drip_on(End to, std::uint64_t rate, bool drips, Instant now);
   void give_flight(End to, Instant now);
   void see_end(End end, io::CloseReason reason, Instant now);
   void notice_end(End end, Instant now);

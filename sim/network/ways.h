@@ -18,6 +18,7 @@ struct Way {  // from one host to another
   std::uint64_t slow = 1;
   std::uint64_t window = 0;  // of a stream: bytes that are sent and not yet read, at most
   int cuts = 0;
+  std::uint64_t drip = 0;     // bytes that each stream passes in a second; 0: no limit
   std::uint64_t to_flip = 0;  // payloads or frames
   std::uint64_t flipped = 0;
 };

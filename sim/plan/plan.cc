@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kFaultNames[kFaultCount] = {
     "crash",   "vanish",  "stall", "cut",       "cut-both", "reset",      "silence", "slow",
     "kernels", "join",    "leave", "stop",      "timeout",  "mismatch",   "skip",    "spoil",
-    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse"};
+    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse",  "drip"};
 
 std::string validate_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
@@ -38,7 +38,7 @@ std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size
 
 bool is_of_pair(Fault fault) {
   return fault == Fault::kCut || fault == Fault::kCutBoth || fault == Fault::kReset || fault == Fault::kSilence ||
-         fault == Fault::kSlow || fault == Fault::kStrangers || fault == Fault::kFlip;
+         fault == Fault::kSlow || fault == Fault::kStrangers || fault == Fault::kFlip || fault == Fault::kDrip;
 }
 
 bool may_lose_members(Fault fault) {
@@ -52,6 +52,7 @@ bool may_lose_members(Fault fault) {
     case Fault::kSilence:
     case Fault::kLeave:
     case Fault::kAbandon:
+    case Fault::kDrip:
     case Fault::kMute: return true;
     case Fault::kFlip:
     case Fault::kMiscompute:
@@ -76,7 +77,8 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
   std::string text(entry.fault == Fault::kCutBoth ? "cut" : name_of(entry.fault));
   text += " " + name_of_host(entry.a);
   if (is_of_pair(entry.fault)) {
-    text += entry.fault == Fault::kCut || entry.fault == Fault::kFlip ? " -> " : " <-> ";
+    const bool one_way = entry.fault == Fault::kCut || entry.fault == Fault::kFlip || entry.fault == Fault::kDrip;
+    text += one_way ? " -> " : " <-> ";
     text += entry.a == entry.b ? "all" : name_of_host(entry.b);
   }
   const std::string length = words_of(entry.length, " ");
@@ -95,6 +97,9 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kMute:
       return text + (lasts ? " for " + length : "") +
              (entry.number != 0 ? ", but for " + std::to_string(entry.number) + " answers" : "");
+    case Fault::kDrip:
+      return text + " " + std::to_string(std::max<std::uint64_t>(1, entry.number)) + " B/s" +
+             (lasts ? " for " + length : "");
     case Fault::kReset:
       return text + (entry.number > 1 ? " " + std::to_string(entry.number) + " times, every " + length : "");
     case Fault::kTimeout: return text + " after " + length;

@@ -42,8 +42,9 @@ enum class Fault : std::uint8_t {
   kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way
   kMiscompute,  // a: a bit flips in what its kernels make of the next `number` segments (0: one)
   kRefuse,      // a: its own side refuses its next collective
+  kDrip,        // a -> b: each stream passes `number` bytes a second (0: one) for `length`
 };
-inline constexpr std::uint8_t kFaultCount = 23;
+inline constexpr std::uint8_t kFaultCount = 24;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // a fault between hosts a and b

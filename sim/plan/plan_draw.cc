@@ -152,6 +152,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kDrift:
     case Fault::kAbandon:
     case Fault::kMute:
+    case Fault::kDrip:
     case Fault::kFlip:
     case Fault::kMiscompute: break;
   }
@@ -282,6 +283,45 @@ void break_once(Plan& plan, Dice dice) {
   entry.after = microseconds(static_cast<std::int64_t>(range(500, 15'000, 5)));
   const Duration later = milliseconds(20) + nanoseconds(plan.network.latency_hi_ns * 10);  // than the founding
   plan.entries.push_back({.fault = Fault::kJoin, .after = later, .a = plan.founders + 1});
+}
+
+// Lines that are nearly dead, for L5: some of one peer, or of several, and nothing else happens. In other plans such
+// lines take the place of some that are slow.
+void draw_drips(Plan& plan, Dice dice) {
+  const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n, std::uint64_t key = 0) {
+    return dice.range(lo, hi, Purpose::kDrip, key, n);
+  };
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  for (std::size_t n = 0; n < plan.entries.size(); ++n) {
+    Entry& entry = plan.entries[n];
+    if (entry.fault != Fault::kSlow || range(0, 3, n, 1) != 0) continue;
+    entry.fault = Fault::kDrip;
+    entry.number = range(0, 2, n, 2) == 0 ? 0 : range(1, 2000, n, 2) >> range(0, 11, n, 3);
+    entry.length = entry.length * static_cast<std::int64_t>(range(1, 4, n, 4));
+  }
+  if (plan.founders < 2 || plan.peers > 16 || !dice.permille(plan.entries.empty() ? 300 : 25, Purpose::kDrip, 0, 0))
+    return;
+  plan.entries.clear();
+  plan.end.safety = plan.heartbeat * static_cast<std::int64_t>(range(80, 160, 1));
+  plan.end.heal_after = plan.heartbeat * static_cast<std::int64_t>(range(8, 20, 2));
+  const auto victim = static_cast<std::uint32_t>(range(1, plan.founders, 3));
+  const std::uint64_t begin = range(beat * 4, beat * 20, 4);
+  const std::uint64_t kind = range(0, 3, 5);  // one way of one link, one link, all links, those and the coordinator's
+  for (std::uint32_t other = kind == 3 ? 0 : 1; other <= plan.peers; ++other) {
+    const bool one = kind < 2 && other != victim % plan.peers + 1;
+    if (other == victim || one) continue;
+    Entry entry;
+    entry.fault = Fault::kDrip;
+    entry.after = nanoseconds(static_cast<std::int64_t>(begin + (range(0, beat * 2, other, 5) >> range(0, 8, 6))));
+    entry.length = nanoseconds(static_cast<std::int64_t>(range(beat * 40, beat * 70, 7)));
+    entry.a = victim;
+    entry.b = other;
+    entry.number = range(1, 8, 8);
+    const std::uint64_t ways = kind == 0 ? range(0, 1, 9) : range(0, 4, 9);  // from it, to it, or both
+    if (ways != 1) plan.entries.push_back(entry);
+    std::swap(entry.a, entry.b);
+    if (ways != 0) plan.entries.push_back(entry);
+  }
 }
 
 // Few seeds: strangers take many events. Most come from the host of a peer, whose address they share then.
@@ -545,6 +585,12 @@ void narrow(Plan& plan, Draws& draws, Dice dice) {
     plan.program.ops_per_step = static_cast<std::uint32_t>(dice.range(3, 10, Purpose::kWindow, 3));
 }
 
+void add_rare_faults(Plan& plan, Dice dice) {
+  answer_late(plan, dice);
+  draw_drips(plan, dice);
+  refuse_some(plan, dice);
+}
+
 }  // namespace
 
 Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
@@ -619,8 +665,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     break_once(plan, dice);
     draw_namesakes(plan, dice);
     leave_midway(plan, dice);
-    answer_late(plan, dice);
-    refuse_some(plan, dice);
+    add_rare_faults(plan, dice);
   }
   if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);

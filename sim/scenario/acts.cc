@@ -65,6 +65,8 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   reader("factor", act_.entry.number);
   std::uint64_t answers = 0;
   reader("answers", answers);
+  std::uint64_t bytes = 0;
+  reader("bytes", bytes);
   reader("times", act_.times);
   const bool repeats = read_time(reader, "every", act_.every, "500ms");
   const toml::node* const then = reader.take("then");
@@ -94,6 +96,9 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   if (answers != 0 && !does.starts_with(name_of(Fault::kMute)))
     return bad(table.get("answers")->source(), "answers is for mute only");
   if (answers != 0) act_.entry.number = answers;
+  if (bytes != 0 && !does.starts_with(name_of(Fault::kDrip)))
+    return bad(table.get("bytes")->source(), "bytes is for drip only");
+  if (bytes != 0) act_.entry.number = bytes;
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
   if (repeats && act_.times == 1) return bad(table.get("every")->source(), "every needs how often: times = 3");
   if (then != nullptr) {
@@ -185,7 +190,7 @@ void ActReader::read_split(const toml::node& node, std::string_view text) {
   if (acts_.empty()) fail(node, "split has two sides with hosts on each: \"a b | c d\"");
 }
 
-// "b -> c": one way, which only a cut can be; "b <-> c" and "b c": both ways.
+// "b -> c": one way, which only a cut and a drip can be; "b <-> c" and "b c": both ways.
 void ActReader::read_pair(const toml::node& node, const std::string& action, const std::string& text) {
   std::string left;
   std::string right;
@@ -200,6 +205,7 @@ void ActReader::read_pair(const toml::node& node, const std::string& action, con
   }
   if (act_.entry.fault == Fault::kCut && both) act_.entry.fault = Fault::kCutBoth;
   add_pairs(node, who(node, left), who(node, right));
+  if (act_.entry.fault == Fault::kDrip && both) add_pairs(node, who(node, right), who(node, left));
   if (acts_.empty()) fail(node, action + " is between two: \"b -> c\", \"b <-> c\" or \"b c\"");
 }
 

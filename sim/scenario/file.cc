@@ -33,7 +33,8 @@ bool lasts(Fault fault) {
     case Fault::kTimeout:
     case Fault::kSpoil:
     case Fault::kStrangers:
-    case Fault::kMute: return true;
+    case Fault::kMute:
+    case Fault::kDrip: return true;
     case Fault::kCrash:
     case Fault::kVanish:
     case Fault::kReset:

@@ -47,7 +47,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   if (!chronicle_.over()) chronicle_.check("S10", checkers_.refusals.ended(call, founding, find));
   chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
-  if (!chronicle_.over() && !healed) chronicle_.check("P3", check_recovery(call));
+  if (!chronicle_.over()) check_recovery(call, healed);
   if (!chronicle_.over()) chronicle_.check("S3", check_restored(call, *process.memory));
   if (process.caller.app != nullptr && !options_.scripted) {
     chronicle_.check("L2",
@@ -113,10 +113,11 @@ Complaint CallJudge::check_time_of(const SimProcess& process, const Call& call) 
   return check_time(call, ring, limits);
 }
 
-Complaint CallJudge::check_recovery(const Call& call) {
+void CallJudge::check_recovery(const Call& call, bool healed) {
   const peer::Outcome& outcome = *call.outcome;
-  if (!checkers_.recovery.judges() || options_.guests != nullptr || options_.scripted) return {};
-  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  const bool recovers = checkers_.recovery.judges() && !healed;
+  if ((!recovers && !checkers_.progress.judges()) || options_.guests != nullptr || options_.scripted) return;
+  if (outcome.status != Status::kOk || outcome.contributors == nullptr) return;
   Instant last_made = call.made;
   for (const SimProcess& process : cast_.processes) {  // of gangs, in all groups
     RoundKey theirs_key = outcome.round;
@@ -124,7 +125,9 @@ Complaint CallJudge::check_recovery(const Call& call) {
     const Call* const theirs = process.coordinator ? nullptr : cast_.contribution(process.id, theirs_key);
     if (theirs != nullptr) last_made = std::max(last_made, theirs->made);
   }
-  return checkers_.recovery.ended(call, last_made);
+  if (recovers) chronicle_.check("P3", checkers_.recovery.ended(call, last_made));
+  if (!chronicle_.over() && checkers_.progress.judges())
+    chronicle_.check("L5", checkers_.progress.ended(call, last_made));
 }
 
 // Only newcomers that do not answer can have delayed the admission. Members call admit at most once before the

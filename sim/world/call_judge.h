@@ -32,7 +32,8 @@ class CallJudge {
  private:
   [[nodiscard]] Complaint check_fold(const SimProcess& process, const Call& call, const FindCall& find);
   [[nodiscard]] Complaint check_time_of(const SimProcess& process, const Call& call);
-  [[nodiscard]] Complaint check_recovery(const Call& call);
+  // P3 and L5.
+  void check_recovery(const Call& call, bool healed);
   [[nodiscard]] bool is_odd(const peer::Outcome& outcome) const;
 
   const Plan& plan_;

@@ -3,6 +3,7 @@
 
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
+#include "sim/checkers/l5_progress.h"
 #include "sim/checkers/p3_recovery.h"
 #include "sim/checkers/s10_refused.h"
 #include "sim/checkers/s11_at_quiet.h"
@@ -22,6 +23,7 @@ struct Checkers {
         at_quiet(plan.heartbeat),
         causes(plan, now),
         admissions(plan),
+        progress(plan),
         recovery(plan),
         refusals(plan) {}
 
@@ -31,6 +33,7 @@ struct Checkers {
   AtQuiet at_quiet;
   Causes causes;
   Admissions admissions;
+  LineProgress progress;
   Recovery recovery;
   Refusals refusals;
   Flips flips;

@@ -127,6 +127,10 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                    chronicle_.mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
                    chronicle_.check("L2", checkers_.causes.noted(0, event));
+                   const auto name_of = [&](PeerId peer) -> std::string_view {
+                     return checkers_.causes.excuses().life(cast_.by_id.at(peer)).name;
+                   };
+                   chronicle_.check("L5", checkers_.progress.noted(event, name_of));
                    if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
                    if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);
                    if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);

@@ -73,6 +73,7 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
   process.peer.start(std::move(options), now_);
   checkers_.causes.born(process.index, process.peer.options(), host);
+  checkers_.progress.born(process.id);
   if (options_.witness != nullptr) options_.witness->born(process.index, process.peer.options(), now_);
   return process;
 }

@@ -98,6 +98,7 @@ void Nemesis::begin(std::uint64_t index) {
   chronicle_.mix(21, index, 0, 0);
   checkers_.admissions.began(entry, process != nullptr, process != nullptr && process->connected);
   checkers_.refusals.began(entry);
+  checkers_.progress.began(entry, now_);
   checkers_.recovery.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);
@@ -113,6 +114,7 @@ void Nemesis::begin(std::uint64_t index) {
     case Fault::kReset:
     case Fault::kSilence:
     case Fault::kSlow:
+    case Fault::kDrip:
     case Fault::kFlip:
     case Fault::kMute: return begin_on_network(index);
     case Fault::kCrash:
@@ -200,6 +202,7 @@ bool Nemesis::begin_with_guest(std::uint64_t index) {
     case Fault::kReset:
     case Fault::kSilence:
     case Fault::kSlow:
+    case Fault::kDrip:
     case Fault::kKernels:
     case Fault::kSpoil:
     case Fault::kMute:
@@ -237,6 +240,10 @@ void Nemesis::begin_on_network(std::uint64_t index) {
     case Fault::kSlow:
       checkers_.causes.began(entry);
       network_.slow(entry.a, entry.b, entry.number, now_);
+      return lasts(index);
+    case Fault::kDrip:
+      checkers_.causes.began(entry);
+      network_.drip(entry.a, entry.b, std::max<std::uint64_t>(1, entry.number), now_);
       return lasts(index);
     case Fault::kFlip:
       network_.flip(entry.a, entry.b, std::max<std::uint64_t>(1, entry.number));
@@ -380,6 +387,7 @@ void Nemesis::end(std::uint64_t index) {
   active.on = false;
   const Entry& entry = plan_.entries[index];
   checkers_.causes.ended(entry);
+  checkers_.progress.ended(entry, now_);
   guests_.disturb();
   if (options_.guests != nullptr) options_.guests->fault_ends(index);
   forgive_strangers();
@@ -397,6 +405,7 @@ void Nemesis::end(std::uint64_t index) {
       network_.heal(entry.b, entry.a, now_);
       return;
     case Fault::kSlow: network_.slow(entry.a, entry.b, 1, now_); return;
+    case Fault::kDrip: network_.drip(entry.a, entry.b, 0, now_); return;
     case Fault::kKernels: cast_.hosts[entry.a].kernel_factor = 1; return;
     case Fault::kSpoil: cast_.hosts[entry.a].lies -= 1; return;
     case Fault::kMute: network_.mute(entry.a, false, 0); return;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kMostQueuedBytes = 1U << 20U;  // of one direction; beyond it nothing is read: back-pressure
 constexpr std::size_t kHeadBytes = 24 + 24 + 16;     // preamble, header, PeerId; see core/wire/codec.h
+constexpr std::uint64_t kTurnsPerSecond = 100;       // of a slow line: so often it passes bytes
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in at{};
@@ -64,6 +65,7 @@ struct Proxy::Pipe {
   int to = -1;
   bool dialled = false;  // the direction from the dialling side, whose first bytes identify it
   std::vector<std::byte> head;
+  Instant next_drip;
   bool ended = false;     // the reader has seen the end
   bool finished = false;  // the other side has been told
   std::size_t queued = 0;
@@ -105,6 +107,34 @@ void Proxy::wake() const {
 void Proxy::set_delay(Duration delay) {
   const std::lock_guard lock(mutex_);
   delay_ = delay;
+}
+
+void Proxy::drip(std::uint64_t bytes_per_second, Towards towards, std::optional<PeerId> dialler) {
+  const std::lock_guard lock(mutex_);
+  if (bytes_per_second == 0) {
+    drips_.clear();
+  } else {
+    drips_.push_back({bytes_per_second, towards, dialler});
+  }
+  wake();
+}
+
+std::uint64_t Proxy::rate_of(const Pipe& pipe) const {
+  for (const Drip& drip : drips_) {
+    const bool way = drip.towards == Towards::kBoth || (drip.towards == Towards::kTarget) == pipe.dialled;
+    const Pipe& from_dialler = pipe.dialled ? pipe : pipes_.at(pipe.to);
+    if (way && (!drip.dialler || dialler_of(from_dialler) == drip.dialler)) return drip.rate;
+  }
+  return 0;
+}
+
+std::size_t Proxy::allowance(Pipe& pipe, Instant now) const {
+  const std::uint64_t rate = rate_of(pipe);
+  if (rate == 0) return SIZE_MAX;
+  if (now < pipe.next_drip) return 0;
+  const std::uint64_t bytes = std::max<std::uint64_t>(1, rate / kTurnsPerSecond);
+  pipe.next_drip = now + nanoseconds(static_cast<std::int64_t>(bytes * 1'000'000'000 / rate));
+  return bytes;
 }
 
 void Proxy::go_silent() {
@@ -152,7 +182,8 @@ void Proxy::run() {
         if (!pipe.ended && pipe.queued < kMostQueuedBytes) events |= POLLIN;
         if (events != 0) files.push_back({from, events, 0});
         if (pipe.pieces.empty()) continue;
-        const Duration until = pipe.pieces.front().due - now;
+        const Instant may = rate_of(pipe) == 0 ? Instant{} : pipe.next_drip;
+        const Duration until = std::max(pipe.pieces.front().due, may) - now;
         if (until.ns <= 0) {
           files.push_back({pipe.to, POLLOUT, 0});
         } else {
@@ -198,14 +229,18 @@ void Proxy::accept_one() {
   }
 }
 
-// Whether a permanently broken peer has dialled this connection: reads a preamble, a header, and a Link, whose first
-// field is the dialler's id.
-bool Proxy::is_broken(const Pipe& pipe) const {
-  if (!pipe.dialled || pipe.head.size() < kHeadBytes) return false;
+// Reads a preamble, a header, and a Link, whose first field is the dialler's id.
+std::optional<PeerId> Proxy::dialler_of(const Pipe& pipe) {
+  if (!pipe.dialled || pipe.head.size() < kHeadBytes) return std::nullopt;
   PeerId dialler;
   std::memcpy(&dialler.high, pipe.head.data() + kHeadBytes - 16, 8);
   std::memcpy(&dialler.low, pipe.head.data() + kHeadBytes - 8, 8);
-  return broken_diallers_.contains(dialler);
+  return dialler;
+}
+
+bool Proxy::is_broken(const Pipe& pipe) const {
+  const auto dialler = dialler_of(pipe);
+  return dialler && broken_diallers_.contains(*dialler);
 }
 
 bool Proxy::forward(int from, Pipe& pipe) {
@@ -229,7 +264,8 @@ bool Proxy::forward(int from, Pipe& pipe) {
   }
   while (!pipe.pieces.empty() && pipe.pieces.front().due <= now) {
     Pipe::Piece& piece = pipe.pieces.front();
-    std::size_t most = piece.bytes.size() - piece.sent;
+    std::size_t most = std::min(piece.bytes.size() - piece.sent, allowance(pipe, now));
+    if (most == 0) return true;
     if (reset_after_) most = std::min<std::size_t>(most, *reset_after_);
     const ssize_t sent = ::send(pipe.to, piece.bytes.data() + piece.sent, most, MSG_NOSIGNAL);
     if (sent < 0 && errno == EAGAIN) return true;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
@@ -42,6 +43,10 @@ class Proxy {
 
   // Delays every piece by this time.
   void set_delay(Duration delay);
+  // From now on forwards so many bytes a second on each connection, now and later: those of this dialler, or all. A
+  // line of less than 100 bytes a second passes them one by one. 0: as fast as it can again.
+  enum class Towards : std::uint8_t { kTarget, kDialler, kBoth };
+  void drip(std::uint64_t bytes_per_second, Towards towards = Towards::kBoth, std::optional<PeerId> dialler = {});
   // Forwards nothing more and closes nothing: half-open connections.
   void go_silent();
   // Resets one connection after `bytes` more bytes were forwarded, which is usually in the middle of a frame.
@@ -62,6 +67,11 @@ class Proxy {
   void reset_one(int from);
   void reset_broken();
   [[nodiscard]] bool is_broken(const Pipe& pipe) const;
+  [[nodiscard]] static std::optional<PeerId> dialler_of(const Pipe& pipe);
+  // Bytes a second of this direction; 0: no limit.
+  [[nodiscard]] std::uint64_t rate_of(const Pipe& pipe) const;
+  // Whether bytes may be forwarded now, and how many.
+  [[nodiscard]] std::size_t allowance(Pipe& pipe, Instant now) const;
   // Reads what has arrived and forwards what is due. Returns false if the connection is to be reset.
   bool forward(int from, Pipe& pipe);
 
@@ -80,6 +90,12 @@ class Proxy {
   Duration delay_;
   std::optional<std::uint64_t> reset_after_;
   std::uint64_t resets_ = 0;
+  struct Drip {
+    std::uint64_t rate = 0;
+    Towards towards = Towards::kBoth;
+    std::optional<PeerId> dialler;
+  };
+  std::vector<Drip> drips_;
   std::map<int, Pipe> pipes_;  // by the socket to read from
 };
 

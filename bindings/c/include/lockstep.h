@@ -279,7 +279,7 @@ typedef struct lockstep_comm_options {
   uint32_t segment_bytes;   /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by tensor size */
   uint32_t dial_timeout_ms; /* limit of one attempt to open a stream and be greeted. Default: 5000 */
   uint32_t link_heartbeat_ms; /* interval of heartbeats on an idle stream. Default: 500 */
-  uint32_t link_silence_ms;   /* silence after which a stream is opened again. Default: 4000 */
+  uint32_t link_silence_ms;   /* longest silence after which a stream is opened again. Default: 4000 */
   uint32_t link_timeout_ms;   /* time without a working stream after which a neighbour is reported. Default: 8000 */
   uint32_t abort_grace_ms; /* from a time-out without an answer of the coordinator to OUTCOME_UNKNOWN. Default: 10000 */
 

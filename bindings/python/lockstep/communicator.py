@@ -101,7 +101,7 @@ class Options(TypedDict, total=False):
     link_heartbeat: float
     """Interval of heartbeats on an idle stream. Default: 0.5."""
     link_silence: float
-    """Silence after which a stream is opened again. Default: 4."""
+    """Longest silence after which a stream is opened again. Default: 4."""
     link_timeout: float
     """Time without a working stream after which a neighbour is reported. Default: 8."""
     abort_grace: float

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/peer/input.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {

@@ -1,0 +1,127 @@
+// Rule 51 of docs/protocol.md: streams that bring nearly nothing, beside streams that are slow, silent, or stand still.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/core/peer/peer3.h"
+
+namespace lockstep::peer {
+namespace {
+
+constexpr Duration kStep = milliseconds(100);
+
+Options with_default_times() {
+  Options given = options();
+  given.link_silence = Options{}.link_silence;
+  given.link_timeout = Options{}.link_timeout;
+  return given;
+}
+
+struct Lines : Peer3 {
+  Lines() : Peer3(with_default_times(), {kLow, kMe, kHigh}) {}
+
+  // Whole heartbeats from all but these.
+  void pass(Duration time, const std::vector<FarEnd*>& but = {}) {
+    for (Duration passed; passed < time; passed = passed + kStep) {
+      for (FarEnd* end : {low, high, coordinator}) {
+        if (std::find(but.begin(), but.end(), end) == but.end() && !end->shown_out()) end->say(wire::Heartbeat{});
+      }
+      me.pass(kStep);
+      me.run();
+    }
+  }
+  // One byte of a heartbeat.
+  void drip(FarEnd& from) {
+    if (rest.empty()) wire::encode(wire::Heartbeat{}, Term{1}, rest);
+    from.say_bytes(std::span(rest).first(1));
+    rest.erase(rest.begin());
+    me.run();
+  }
+  [[nodiscard]] const wire::LinkBroken* report() const { return coordinator->last<wire::LinkBroken>(); }
+
+  std::vector<std::byte> rest;
+};
+
+TEST(LinkProgress, ADrippingLinkIsReportedAtOnce) {
+  for (const bool is_low : {true, false}) {
+    Lines run;
+    run.launch(wire::Collective::kAllReduce);
+    run.pass(seconds(2));
+    EXPECT_EQ(run.report(), nullptr);
+    FarEnd* const end = is_low ? run.low : run.high;
+    const Instant began = run.me.now;
+    while (run.report() == nullptr && run.me.now - began < seconds(10)) {
+      run.drip(*end);
+      run.pass(milliseconds(900), {end});
+    }
+    ASSERT_NE(run.report(), nullptr);
+    EXPECT_EQ(run.report()->other, is_low ? kLow : kHigh);
+    EXPECT_FALSE(run.report()->avoid);
+    EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+    EXPECT_LE(run.me.now - began, milliseconds(1800));
+    EXPECT_TRUE(end->shown_out());  // and it is opened again: the next ring may still need it
+    run.expect_alive();
+  }
+}
+
+TEST(LinkProgress, ANeighbourThatStandsStillIsOpenedAgainAndNotReportedAsBroken) {
+  Lines run;
+  run.pass(seconds(3));
+  run.pass(milliseconds(1300), {run.low});
+  EXPECT_FALSE(run.low->shown_out());
+  EXPECT_EQ(run.report(), nullptr);
+  run.pass(milliseconds(500), {run.low});
+  EXPECT_TRUE(run.low->shown_out());  // three beats are missing
+  EXPECT_EQ(run.report(), nullptr);
+  run.low = &run.dial_in(kLow);
+  EXPECT_NE(run.low->last<wire::LinkWelcome>(), nullptr);
+  run.pass(seconds(20));
+  EXPECT_EQ(run.report(), nullptr);
+}
+
+// A stopped link is one to avoid soon, and broken when it was in the past.
+TEST(LinkProgress, AStoppedLinkIsOneToAvoidBeforeItIsBroken) {
+  Lines run;
+  run.pass(seconds(3));
+  const Instant began = run.me.now;
+  while (run.report() == nullptr) run.pass(kStep, {run.low});
+  EXPECT_TRUE(run.report()->avoid);
+  EXPECT_EQ(run.report()->other, kLow);
+  EXPECT_LE(run.me.now - began, milliseconds(3000));
+  while (run.report()->avoid) run.pass(kStep, {run.low});
+  EXPECT_GE(run.me.now - began, Options{}.link_timeout);
+}
+
+TEST(LinkProgress, ASlowLineIsNotNearlyDead) {
+  Lines run;
+  run.launch(wire::Collective::kAllReduce);
+  run.pass(seconds(3));
+  wire::Ready ready = *run.low->last<wire::Ready>();
+  ready.have.resize(2000);
+  std::vector<std::byte> frame;
+  wire::encode(ready, Term{1}, frame);
+  for (std::size_t at = 0; at + 80 < frame.size(); at += 80) {  // 800 B/s for 20 s, in the middle of one frame
+    run.low->say_bytes(std::span(frame).subspan(at, 80));
+    run.pass(kStep, {run.low});
+  }
+  EXPECT_FALSE(run.low->shown_out());
+  EXPECT_EQ(run.report(), nullptr);
+}
+
+TEST(LinkProgress, ADrippingCoordinatorEndsTheRunOfThisPeer) {
+  Lines run;
+  run.pass(seconds(2));
+  const Instant began = run.me.now;
+  while (!run.me.run_over && run.me.now - began < seconds(10)) {
+    run.drip(*run.coordinator);
+    run.pass(milliseconds(900), {run.coordinator});
+  }
+  ASSERT_TRUE(run.me.run_over);
+  EXPECT_EQ(run.me.run_over->status, Status::kNotConnected);
+  EXPECT_NE(run.me.run_over->text.find("nearly dead"), std::string::npos) << run.me.run_over->text;
+  EXPECT_LE(run.me.now - began, milliseconds(1800));
+}
+
+}  // namespace
+}  // namespace lockstep::peer

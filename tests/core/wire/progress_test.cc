@@ -1,0 +1,93 @@
+// Rule 51 of docs/protocol.md: what counts as progress of a stream.
+#include "core/wire/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::wire {
+namespace {
+
+constexpr Duration kBeat = milliseconds(500);
+constexpr Instant at(std::int64_t ms) { return Instant{} + milliseconds(ms); }
+
+struct Line {
+  Progress progress{Instant{}};
+  std::uint64_t frames = 0;
+  void bytes(std::int64_t ms, std::size_t count) { progress.came(count, frames, true, at(ms)); }
+  void frame(std::int64_t ms, std::size_t count = 32) {
+    bytes(ms, count);
+    progress.settle(++frames);
+  }
+  [[nodiscard]] bool is_nearly_dead(std::int64_t ms) const { return progress.is_nearly_dead(at(ms), kLimit); }
+  static constexpr Duration kLimit = milliseconds(1000);
+};
+
+TEST(Progress, ABeatAndAnotherMayPassAndRoundTripsAreAdded) {
+  EXPECT_EQ(Progress::limit(kBeat, {}, seconds(4)), milliseconds(1000));
+  EXPECT_EQ(Progress::limit(kBeat, milliseconds(100), seconds(4)), milliseconds(1400));
+  EXPECT_EQ(Progress::limit(kBeat, seconds(2), seconds(4)), seconds(4));                 // never longer than before
+  EXPECT_EQ(Progress::limit(milliseconds(10), {}, seconds(4)), milliseconds(300));       // nor shorter than a busy host
+  EXPECT_EQ(Progress::limit(milliseconds(10), {}, milliseconds(80)), milliseconds(80));  // unless it was told so
+}
+
+TEST(Progress, AByteNowAndThenIsNone) {
+  Line line;
+  line.frame(0);
+  line.bytes(900, 1);
+  EXPECT_FALSE(line.is_nearly_dead(999));
+  EXPECT_TRUE(line.is_nearly_dead(1000));
+  line.bytes(1900, 1);
+  EXPECT_TRUE(line.is_nearly_dead(1900));
+  EXPECT_EQ(line.progress.words(at(1900)), "2 bytes in 1900 ms, and no message came to its end");
+}
+
+TEST(Progress, SilenceIsNotADrip) {
+  Line line;
+  line.frame(0);
+  EXPECT_FALSE(line.is_nearly_dead(3000));
+  line.bytes(3000, 20);  // a part of a message, the rest of which is behind it
+  line.frame(3001, 12);
+  EXPECT_FALSE(line.is_nearly_dead(3900));
+}
+
+// A sender that stands still in the middle of a large write: the last bytes of its socket have come with the others.
+TEST(Progress, ASenderThatStandsStillIsNotADrip) {
+  Line line;
+  line.frame(0);
+  line.bytes(10, 60'000);
+  line.bytes(11, 17);
+  EXPECT_FALSE(line.is_nearly_dead(2500));
+}
+
+TEST(Progress, ASlowLineMakesProgress) {
+  Line line;
+  line.frame(0);
+  for (int ms = 100; ms <= 60'000; ms += 100) {  // 2 kB/s, in the middle of one segment
+    line.bytes(ms, 200);
+    EXPECT_FALSE(line.is_nearly_dead(ms));
+  }
+  const Progress::Busy busy = line.progress.take_busy();
+  EXPECT_EQ(busy.bytes, 32U + 600 * 200U);
+  EXPECT_EQ(busy.time, seconds(60));
+  EXPECT_EQ(line.progress.take_busy().bytes, 0U);
+}
+
+TEST(Progress, FramesAreProgressHoweverSmall) {
+  Line line;
+  for (int ms = 0; ms <= 10'000; ms += 500) line.frame(ms);
+  EXPECT_EQ(line.progress.since(), at(10'000));
+  EXPECT_EQ(line.progress.pause(), kBeat);
+  EXPECT_EQ(Line{}.progress.pause(), Duration{});
+}
+
+TEST(Progress, AStreamThatIsOverdueIsLookedAtSooner) {
+  Line line;
+  line.frame(0);
+  EXPECT_EQ(line.progress.look_at(at(500), kBeat, Line::kLimit), kNever);
+  EXPECT_EQ(line.progress.look_at(at(700), kBeat, Line::kLimit), at(1000));
+  EXPECT_EQ(line.progress.look_at(at(1000), kBeat, Line::kLimit), at(1125));
+  line.progress.forgive(at(1100));
+  EXPECT_EQ(line.progress.look_at(at(1100), kBeat, Line::kLimit), kNever);
+}
+
+}  // namespace
+}  // namespace lockstep::wire
