@@ -16,7 +16,12 @@
 #include "core/kernels/training/sparse_step.h"
 #include "fuzz/door.h"
 
-using namespace lockstep::training;
+using lockstep::training::sparse_step;
+using lockstep::training::SparseAverage;
+using lockstep::training::SparseBlock;
+using lockstep::training::SparseLayout;
+using lockstep::training::SparseRun;
+using lockstep::training::SparseStep;
 
 namespace {
 

@@ -72,9 +72,7 @@ class Connections {
   void say(PeerId to, const wire::Message& message);
   void say_on(StreamId stream, const wire::Message& message);
   // The time of the last byte from this peer, which must be in the run or wait.
-  [[nodiscard]] Instant heard(PeerId peer) {
-    return connections_.at(stream_of_.at(peer)).channel.progress().since();
-  }
+  [[nodiscard]] Instant heard(PeerId peer) { return connections_.at(stream_of_.at(peer)).channel.progress().since(); }
   [[nodiscard]] bool has(PeerId peer) const { return stream_of_.contains(peer); }
   void refuse(StreamId stream, Status status, std::string text);
   // Ends a stream in order; on_timer() closes it when that takes too long.

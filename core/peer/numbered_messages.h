@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <utility>
 
 #include "core/wire/fields.h"
 #include "core/wire/message.h"
@@ -32,7 +31,7 @@ class NumberedMessages {
   const wire::SendOffer& say(wire::SendOffer offer) {
     offer.number = ++said_;
     offer.heard = tell_heard();
-    return *unheard_.emplace_back(Said{std::move(offer), std::nullopt}).offer;
+    return *unheard_.emplace_back(Said{offer, std::nullopt}).offer;
   }
   const wire::SendReport& say(wire::SendReport report) {
     report.number = ++said_;

@@ -47,33 +47,32 @@ void PointToPoint::untake(const Receiving& receive, Order order) {
   if (waiting->second.empty()) waiting_.erase(waiting);
 }
 
-void PointToPoint::match(Order receive_order, Order order) {
-  Receiving& receive = receives_.at(receive_order);
-  Arrival& arrival = arrivals_.at(order);
-  untake(receive, receive_order);
-  if (const auto untaken = untaken_.find(arrival.offer.tag); untaken != untaken_.end()) {
-    untaken->second.erase(order);
+void PointToPoint::match(Order receive, Order arrival) {
+  Receiving& taker = receives_.at(receive);
+  Arrival& taken = arrivals_.at(arrival);
+  untake(taker, receive);
+  if (const auto untaken = untaken_.find(taken.offer.tag); untaken != untaken_.end()) {
+    untaken->second.erase(arrival);
     if (untaken->second.empty()) untaken_.erase(untaken);
   }
-  receive.arrival = order;
-  arrival.receive = receive_order;
-  const wire::SendOffer& offer = arrival.offer;
-  if ((offer.type != receive.what.type || offer.count != receive.what.count)) {
+  taker.arrival = arrival;
+  taken.receive = receive;
+  const wire::SendOffer& offer = taken.offer;
+  if (offer.type != taker.what.type || offer.count != taker.what.count) {
     const auto words = [](DataType type, std::uint64_t count) {
       return std::string(lockstep::name_of(type)) + " [" + std::to_string(count) + "]";
     };
-    std::string text = "send and recv with tag " + std::to_string(offer.tag.value) +
-                       " differ: " + name_of(arrival.from) + " sends " + words(offer.type, offer.count) + ", " +
-                       context_.name_of(context_.options.id) + " receives " +
-                       words(receive.what.type, receive.what.count) + ": give both the same type and count";
-    return end_receive(receive_order, receive, Status::kMismatch, std::move(text), true);
+    std::string text = "send and recv with tag " + std::to_string(offer.tag.value) + " differ: " + name_of(taken.from) +
+                       " sends " + words(offer.type, offer.count) + ", " + context_.name_of(context_.options.id) +
+                       " receives " + words(taker.what.type, taker.what.count) + ": give both the same type and count";
+    return end_receive(receive, taker, Status::kMismatch, std::move(text), true);
   }
-  if (arrival.segments.complete()) return go_on(order, arrival);
-  if (arrival.segments.has_place()) return;  // it is on its way to the early buffer
-  const bool must_ask = !offer.eager || arrival.segments.has_sunk();
-  arrival.segments.set_place(receive.what.memory);
-  if (must_ask) ready(arrival, std::nullopt);
-  arrival.asked = must_ask;
+  if (taken.segments.complete()) return go_on(arrival, taken);
+  if (taken.segments.has_place()) return;  // it is on its way to the early buffer
+  const bool must_ask = !offer.eager || taken.segments.has_sunk();
+  taken.segments.set_place(taker.what.memory);
+  if (must_ask) ready(taken, std::nullopt);
+  taken.asked = must_ask;
 }
 
 // The whole tensor is here.

@@ -129,7 +129,7 @@ void Rounds::pass_some() {
 }
 
 // As end_queued(): the use of the tag is spent, and ends for the others by the same stop once it has a key.
-void Rounds::end_waiting(std::uint64_t order, Status status, std::string text) {
+void Rounds::end_waiting(std::uint64_t order, Status status, const std::string& text) {
   const LaunchQueue::Entry& entry = queue_.at(order);
   if (entry.request.watch) states_.forget_watched();
   Outcome outcome = ends_.outcome_of(entry.request, status, text);

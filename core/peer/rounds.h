@@ -196,7 +196,7 @@ class Rounds final : public NeighbourOwner {
   void pull_announced();
   bool pass(Tag tag);
   void pass_some();
-  void end_waiting(std::uint64_t order, Status status, std::string text);
+  void end_waiting(std::uint64_t order, Status status, const std::string& text);
   void close_waiting();
   void refuse_unlaunched(const RoundKey& key, Generation attempt);
 

@@ -92,7 +92,7 @@ float largest_of(const float* values, std::size_t stride, std::size_t height, st
 
 // Elements from `column` on of a row as integers; zeros behind its end.
 HWY_INLINE V integers_at(const float* row, std::size_t column, std::size_t width, double scale) {
-  constexpr D d;
+  const D d;
   if (column >= width) return hn::Zero(d);
   alignas(64) float part[kMostLanes] = {};
   const std::size_t lanes = hn::Lanes(d);
@@ -107,7 +107,7 @@ HWY_INLINE V integers_at(const float* row, std::size_t column, std::size_t width
 template <std::size_t Count, typename Factor, typename Store>
 HWY_INLINE void sum_products(std::size_t first, std::size_t inputs, const double* in, std::size_t stride, Factor factor,
                              Store store) {
-  constexpr D d;
+  const D d;
   V sums[Count][2];
   for (auto& pair : sums) pair[0] = pair[1] = hn::Zero(d);
   for (std::size_t x = 0; x < inputs; ++x) {
@@ -132,7 +132,7 @@ HWY_INLINE void all_sums(std::size_t results, std::size_t inputs, const double* 
 
 // The transform of two vectors of columns. in: `height` times two vectors, overwritten. out: rows kSide apart.
 HWY_INLINE void transform_columns(const Columns& columns, double* in, double* out) {
-  constexpr D d;
+  const D d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t each = 2 * lanes;
   alignas(64) double differences[kHalf * 2 * kMostLanes];
@@ -174,7 +174,7 @@ HWY_INLINE void transform_columns(const Columns& columns, double* in, double* ou
 template <std::size_t Count>
 HWY_INLINE void rows_times(const double* in, std::size_t inputs, const double* matrix, std::size_t results,
                            double* out) {
-  constexpr D d;
+  const D d;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t k = 0; k < results; k += 2 * lanes) {
     V sums[Count][2];
@@ -198,8 +198,8 @@ HWY_INLINE void rows_times(const double* in, std::size_t inputs, const double* m
 // The transform of `Count` rows. values: rows kSide apart. scales: of each row. out: rows without gaps.
 template <std::size_t Count>
 HWY_INLINE void transform_rows(const Rows& rows, const double* values, const double* scales, float* out) {
-  constexpr D d;
-  constexpr F f;
+  const D d;
+  const F f;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t half = rows.width / 2;
   const std::size_t most = rows.width - half;
@@ -239,7 +239,7 @@ void transform_all_rows(const Rows& rows, const double* values, const double* sc
 
 void forward_tile(const Columns& columns, const Rows& rows, const float* values, std::size_t stride,
                   float* coefficients) {
-  constexpr D d;
+  const D d;
   const std::size_t lanes = hn::Lanes(d);
   const float largest = largest_of(values, stride, columns.height, rows.width);
   if (!std::isfinite(largest)) return fill_with_nan(coefficients, rows.width, columns.height, rows.width);
@@ -261,7 +261,7 @@ void forward_tile(const Columns& columns, const Rows& rows, const float* values,
 
 // Tiles of one row: the transform of their columns multiplies by 2^15. At most kSide tiles.
 void forward_rows(const Rows& rows, const float* values, std::size_t tiles, float* coefficients) {
-  constexpr D d;
+  const D d;
   const std::size_t lanes = hn::Lanes(d);
   alignas(64) double integers[kSide * kSide] = {};
   alignas(64) double scales[kSide] = {};
@@ -305,7 +305,7 @@ struct UsedRows {
 // One row: four vectors of columns at a time, so that the sums stay in registers. cosines: rows kSide apart.
 HWY_INLINE void invert_row(std::span<const Coefficient> coefficients, std::size_t begin_of_row, const double* integers,
                            const double* cosines, std::size_t width, double* out) {
-  constexpr D d;
+  const D d;
   constexpr std::size_t kAtOnce = 4;
   const std::size_t lanes = hn::Lanes(d);
   for (std::size_t column = 0; column < width; column += kAtOnce * lanes) {
@@ -342,7 +342,7 @@ void invert_rows(std::span<const Coefficient> coefficients, double scale, const 
 
 // Elements from `column` on of a row; nothing behind its end.
 HWY_INLINE void store_at(V sums, V scale, float* row, std::size_t column, std::size_t width) {
-  constexpr F f;
+  const F f;
   const std::size_t lanes = hn::Lanes(D());
   const auto rounded = narrow_all(hn::Mul(sums, scale));
   if (column + lanes <= width) return hn::StoreU(rounded, f, row + column);
@@ -355,7 +355,7 @@ HWY_INLINE void store_at(V sums, V scale, float* row, std::size_t column, std::s
 // The columns: results i and height - 1 - i have equal sums over even rows, and opposite sums over odd rows.
 void invert_columns(const UsedRows& even, const UsedRows& odd, const double* cosines, std::size_t height,
                     std::size_t width, double scale_of_result, float* values, std::size_t stride) {
-  constexpr D d;
+  const D d;
   const std::size_t lanes = hn::Lanes(d);
   const V scale = hn::Set(d, scale_of_result);
   const auto factor_in = [cosines](const UsedRows& rows) {

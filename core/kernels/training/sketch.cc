@@ -34,7 +34,7 @@ HWY_INLINE hn::Vec<Words> product(hn::Vec<Words> a, std::uint32_t multiplier) {
 
 // The words of as many counters as a vector has lanes; `first` holds the first words of the counters.
 HWY_INLINE void philox_vector(hn::Vec<Words> first, Rest rest, PhiloxKey key, std::uint32_t* words) {
-  constexpr Words d;
+  const Words d;
   const hn::Repartition<std::uint32_t, Words> narrow;
   auto c0 = first;
   auto c1 = hn::Set(d, rest[0]);
@@ -59,7 +59,7 @@ HWY_INLINE void philox_vector(hn::Vec<Words> first, Rest rest, PhiloxKey key, st
 
 // Returns the number of counters that fit whole vectors.
 std::size_t philox_vectors(std::uint32_t first, Rest rest, PhiloxKey key, std::uint32_t* words, std::size_t counters) {
-  constexpr Words d;
+  const Words d;
   const std::size_t lanes = hn::Lanes(d);
   std::size_t i = 0;
   for (; i + lanes <= counters; i += lanes)
@@ -107,7 +107,7 @@ struct Hashes {
 
 [[gnu::flatten]] void sketch_chunk(const SketchHash& hash, std::uint64_t first, const float* values, std::size_t count,
                                    float* buckets, std::size_t size) {
-  Hashes hashes;
+  Hashes hashes{};
   hashes.of(hash, first, count, size);
   alignas(64) float signed_values[SketchHash::kChunk];
   LOCKSTEP_INDEPENDENT_ITERATIONS
@@ -121,7 +121,7 @@ struct Hashes {
 
 [[gnu::flatten]] void unsketch_chunk(const SketchHash& hash, std::uint64_t first, float* values, std::size_t count,
                                      const float* buckets, std::size_t size) {
-  Hashes hashes;
+  Hashes hashes{};
   hashes.of(hash, first, count, size);
   LOCKSTEP_INDEPENDENT_ITERATIONS
   for (std::size_t i = 0; i < count; ++i)

@@ -53,7 +53,7 @@ class SparseLayout {
   // The run of a chunk of a tensor, and the place of the chunk's first element in the tensor.
   struct Chunk {
     SparseRun run;
-    std::uint64_t begin;
+    std::uint64_t begin = 0;
   };
   [[nodiscard]] Chunk chunk(std::size_t tensor, std::uint64_t number) const;
   // The chunk that begins at an element of a tensor; nullopt: none does. The end of the tensor counts as a beginning.
@@ -83,8 +83,8 @@ class SparseEncoder {
 
   // The next chunk of the layout; nullopt after the last one.
   struct Next {
-    std::size_t tensor;
-    std::uint64_t begin;  // of the chunk, in the tensor
+    std::size_t tensor = 0;
+    std::uint64_t begin = 0;  // of the chunk, in the tensor
     SparseRun run;
   };
   [[nodiscard]] std::optional<Next> next() const;
@@ -127,7 +127,7 @@ struct SparseFlaw {
     kOutside,      // chunk `at` has an element `found`, beyond `allowed`
     kOrder,        // chunk `at` has element `found` after `other`
   };
-  Kind kind;
+  Kind kind = Kind::kShort;
   std::uint64_t at = 0;
   std::uint64_t found = 0;
   std::uint64_t allowed = 0;

@@ -39,7 +39,7 @@ template <typename T>
                                   std::size_t count) {
   LOCKSTEP_INDEPENDENT_ITERATIONS
   for (std::size_t i = 0; i < count; ++i) {
-    float value;
+    float value = 0;
     if constexpr (SmallFloat<T>)
       value = lanes::widen_lane(load<T>(gradient, i));
     else

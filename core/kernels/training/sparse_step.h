@@ -115,8 +115,8 @@ struct TileModel {
 };
 
 struct MomentumRates {
-  float decay;
-  float lr;
+  float decay = 0;
+  float lr = 0;
 };
 
 // Adds the next chunks of the encoder's layout: DCT(decay * error + lr * gradient).

@@ -23,7 +23,7 @@ constexpr std::int32_t kWithoutSign = 0x7fff'ffff;
 constexpr std::size_t kRoom = kLongestChunk + 64;  // a vector may be written behind the last candidate
 
 HWY_INLINE hn::Vec<Keys> keys_at(const float* values) {
-  constexpr Keys d;
+  const Keys d;
   return hn::And(hn::BitCast(d, hn::LoadU(hn::RebindToFloat<Keys>(), values)), hn::Set(d, kWithoutSign));
 }
 
@@ -36,7 +36,7 @@ struct Candidates {
 // A key that at least `most` elements reach, and 1 at least. The chunk is cut into `most` groups or more: each group
 // has an element that reaches the least of all maxima.
 std::int32_t floor_of(const float* chunk, std::size_t count, std::size_t most) {
-  constexpr Keys d;
+  const Keys d;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t blocks = (most + lanes - 1) / lanes;
   const std::size_t each = count / lanes / blocks;
@@ -53,7 +53,7 @@ std::int32_t floor_of(const float* chunk, std::size_t count, std::size_t most) {
 
 // The elements whose key reaches `floor`, in the order of their places.
 void collect(const float* chunk, std::size_t count, std::int32_t floor, Candidates& into) {
-  constexpr Keys d;
+  const Keys d;
   const std::size_t lanes = hn::Lanes(d);
   const auto below = hn::Set(d, floor - 1);
   std::size_t found = 0;
@@ -76,7 +76,7 @@ void collect(const float* chunk, std::size_t count, std::int32_t floor, Candidat
 
 // Candidates with a larger key.
 std::size_t count_above(const Candidates& candidates, std::int32_t key) {
-  constexpr Keys d;
+  const Keys d;
   const std::size_t lanes = hn::Lanes(d);
   const auto below = hn::Set(d, key);
   auto counts = hn::Zero(d);
@@ -87,10 +87,11 @@ std::size_t count_above(const Candidates& candidates, std::int32_t key) {
 
 // The largest key that at least `most` candidates reach, bit by bit from the highest.
 std::int32_t threshold(Candidates& candidates, std::int32_t floor, std::size_t most) {
-  constexpr Keys d;
+  const Keys d;
   std::fill_n(candidates.keys + candidates.count, hn::Lanes(d), 0);  // no key is below
   const std::int32_t largest = *std::max_element(candidates.keys, candidates.keys + candidates.count);
-  const int bits = std::bit_width(static_cast<std::uint32_t>(floor ^ largest));  // all keys are equal above these
+  const int bits =
+      static_cast<int>(std::bit_width(static_cast<std::uint32_t>(floor ^ largest)));  // all keys are equal above these
   std::int32_t key = floor >> bits << bits;
   for (int bit = bits - 1; bit >= 0; --bit) {
     const std::int32_t larger = key | 1 << bit;
