@@ -111,14 +111,17 @@ int bench(const BenchOptions& options) {
   }
   // Broadcast and sync work in place. A collective whose result has another size or another place does not.
   const bool never_out = options.collective == "broadcast" || options.collective == "sync_state";
-  const bool never_in =
-      options.collective == "reduce" || options.collective == "reduce_scatter" || options.collective == "barrier";
+  const bool never_in = options.collective == "reduce" || options.collective == "reduce_scatter" ||
+                        options.collective == "barrier" || options.collective == "send";
   if ((never_out && options.only == "out") || (never_in && options.only == "in")) {
     throw Failure(kExitUsage, fmt::format("--only {}: {} is measured {} place only", options.only, options.collective,
                                           never_out ? "in" : "out of"));
   }
   if (options.collective == "sync_state" && options.peers < 2) {
     throw Failure(kExitUsage, "--peers 1: sync_state needs at least 2 peers: one with the state, and a newcomer");
+  }
+  if (options.collective == "send" && options.peers % 2 != 0) {
+    throw Failure(kExitUsage, fmt::format("--peers {}: send needs pairs: give an even number", options.peers));
   }
   if (options.collective != "all_reduce" && options.tensors > 1) {
     throw Failure(kExitUsage,
@@ -165,6 +168,8 @@ for reduce-scatter and all-gather, 1 for reduce and broadcast, as in nccl-tests 
 elements of the result, on all peers together; with a wire format, elements that are wrong by more than the format
 allows. `bytes`: the bytes that each peer contributes; for all-gather, the bytes that each peer receives. Rank 0 is the
 root of reduce and broadcast.
+send: a transfer from one peer to another. Ranks 0 and 1, 2 and 3, and so on send to each other in turns; the time is
+half of the round trip, so one way. With --in-flight n, n messages with different tags go, then n come back.
 sync_state: all ranks hold the same state of `bytes`, except the last rank, a newcomer without a state. The newcomer's
 time counts, and busbw is algbw. Before each call bench changes all of the newcomer's memory. --json adds the bytes that
 the newcomer received in a call.
@@ -176,6 +181,7 @@ Examples:
   lockstep bench -p 4 -t 150 -b 496M -e 496M             the gradients of a model in one call
   lockstep bench -o avg --up int8 --down int8            in a wire format
   lockstep bench -p 4 -o avg --up int4 --down int8       direct: rounded once on the way up
+  lockstep bench -c send -i 64 -e 64K                    64 messages at a time between 2
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
   lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)";
 
@@ -188,8 +194,8 @@ void add_subject(CLI::App& command, BenchOptions& options) {
   command.add_option("--coordinator", options.coordinator,
                      "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
   command.add_option("-c,--collective", options.collective, "the collective to measure")
-      ->transform(
-          sim::one_of({"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state"}))
+      ->transform(sim::one_of(
+          {"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state", "send"}))
       ->capture_default_str();
   command.add_option("-d,--type", options.type, "type of the elements")
       ->transform(

@@ -135,10 +135,10 @@ class Bench {
       timing.retries += subject_->call(place).retries;
       const auto now = Clock::now();
       const std::chrono::duration<double> took = now - std::exchange(last, now);
-      timing.calls.push_back(took.count() / options_.in_flight);
+      timing.calls.push_back(took.count() / subject_->parts());
     }
     const std::chrono::duration<double> all = last - began;
-    timing.seconds = agree(all.count() / iterations / options_.in_flight, LOCKSTEP_MAX);
+    timing.seconds = agree(all.count() / iterations / subject_->parts(), LOCKSTEP_MAX);
     settle(timing);
     return timing;
   }
@@ -185,7 +185,7 @@ class Bench {
     const std::uint64_t errors = subject_->wrong(subject_->call(place));
 
     std::uint32_t warmup = options_.warmup == 0 ? 2 : options_.warmup;
-    const double estimate = time_of(place, warmup, true).seconds * options_.in_flight;
+    const double estimate = time_of(place, warmup, true).seconds * subject_->parts();
     std::uint32_t iterations = options_.iterations;
     if (iterations == 0) {
       iterations = static_cast<std::uint32_t>(std::clamp(kTargetSeconds / std::max(estimate, 1e-7), 4.0, 5000.0));

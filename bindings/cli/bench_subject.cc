@@ -81,6 +81,7 @@ BenchSubject::Collective BenchSubject::collective_of(std::string_view name) {
   if (name == "broadcast") return Collective::kBroadcast;
   if (name == "barrier") return Collective::kBarrier;
   if (name == "sync_state") return Collective::kSyncState;
+  if (name == "send") return Collective::kSend;
   return Collective::kAllReduce;
 }
 
@@ -96,16 +97,17 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       down_(named(options.encoding.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
       algorithm_(named(options.encoding.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_DIRECT)),
       element_(lockstep_data_type_size(type_)),
+      members_(world),
       slots_(options.in_flight) {
   std::size_t members = 0;
-  check(lockstep_member_ids(comm_, 0, &root_, 1, &members, nullptr), "members");
+  check(lockstep_member_ids(comm_, 0, members_.data(), members_.size(), &members, nullptr), "members");
 }
 
 bool BenchSubject::works_out_of_place() const { return collective_ != Collective::kBroadcast && !is_sync(); }
 
 bool BenchSubject::works_in_place() const {
   return collective_ != Collective::kReduce && collective_ != Collective::kReduceScatter &&
-         collective_ != Collective::kBarrier;
+         collective_ != Collective::kBarrier && !is_send();
 }
 
 bool BenchSubject::folds() const {
@@ -121,7 +123,8 @@ double BenchSubject::bus_factor() const {
     case Collective::kAllGather: return (n - 1) / n;
     case Collective::kReduce:
     case Collective::kBroadcast:
-    case Collective::kSyncState: return 1;
+    case Collective::kSyncState:
+    case Collective::kSend: return 1;
     case Collective::kBarrier: return 0;
   }
   return 0;
@@ -161,7 +164,8 @@ void BenchSubject::prepare(Place place) {
       case Collective::kAllReduce:
       case Collective::kReduce:
       case Collective::kReduceScatter:
-      case Collective::kBroadcast: pattern.fill(from.span(bytes()), rank_); break;
+      case Collective::kBroadcast:
+      case Collective::kSend: pattern.fill(from.span(bytes()), rank_); break;
       case Collective::kAllGather: {
         const std::uint64_t own = bytes() / world_;
         pattern.fill(from.span(bytes()).subspan(place == Place::kIn ? rank_ * own : 0, own), rank_);
@@ -193,6 +197,7 @@ void BenchSubject::cut(Slot& slot, Place place) const {
 // ---- calls ----
 
 lockstep_result BenchSubject::call(Place place) {
+  if (is_send()) return there_and_back();
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   if (slots_.size() == 1) {
     must_be_whole(issue(place, 0, &result, nullptr), result);
@@ -200,12 +205,54 @@ lockstep_result BenchSubject::call(Place place) {
   }
   std::vector<lockstep_work*> works(slots_.size());
   for (std::size_t i = 0; i < slots_.size(); ++i) check(issue(place, i, nullptr, &works[i]), options_.collective);
+  await(works, result);
+  return result;
+}
+
+// The first of each pair sends, and the second one answers.
+lockstep_result BenchSubject::there_and_back() {
+  lockstep_result result = LOCKSTEP_RESULT_INIT;
+  const bool begins = rank_ % 2 == 0;
+  for (const bool sends : {begins, !begins}) {
+    if (slots_.size() == 1) {
+      must_be_whole(issue_one_way(sends, 0, &result, nullptr), result);
+      continue;
+    }
+    std::vector<lockstep_work*> works(slots_.size());
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      check(issue_one_way(sends, i, nullptr, &works[i]), options_.collective);
+    await(works, result);
+  }
+  return result;
+}
+
+lockstep_status BenchSubject::issue_one_way(bool sends, std::size_t index, lockstep_result* result,
+                                            lockstep_work** work) {
+  const Slot& slot = slots_[index];
+  const auto start = [&](auto blocking, auto asynchronous, auto args) {
+    args.count = count_;
+    args.type = type_;
+    args.tag = kFirstTag + index;
+    return work == nullptr ? blocking(comm_, &args, result) : asynchronous(comm_, &args, work);
+  };
+  if (sends) {
+    lockstep_send_args args = LOCKSTEP_SEND_ARGS_INIT;
+    args.data = slot.send->data();
+    args.to = members_[partner()];
+    return start(lockstep_send, lockstep_send_async, args);
+  }
+  lockstep_recv_args args = LOCKSTEP_RECV_ARGS_INIT;
+  args.data = slot.recv->data();
+  args.from = members_[partner()];
+  return start(lockstep_recv, lockstep_recv_async, args);
+}
+
+void BenchSubject::await(const std::vector<lockstep_work*>& works, lockstep_result& result) const {
   for (lockstep_work* const work : works) {
     const lockstep_status status = lockstep_wait(work, LOCKSTEP_FOREVER, &result);
     lockstep_work_free(work);
     must_be_whole(status, result);
   }
-  return result;
 }
 
 lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work) {
@@ -240,6 +287,7 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
       args.blank = is_newcomer() ? 1 : 0;
       return start(lockstep_sync_state, lockstep_sync_state_async, args);
     }
+    case Collective::kSend: break;  // there_and_back() makes these calls
   }
   return LOCKSTEP_ERR_INVALID_ARGUMENT;
 }
@@ -273,7 +321,7 @@ lockstep_reduce_args BenchSubject::reduce_args(Place place, const Slot& slot) co
   args.send = send_of(place, slot);
   args.recv = is_root() ? slot.recv->data() : nullptr;
   args.count = count_;
-  args.root = root_;
+  args.root = members_.front();
   args.type = type_;
   args.op = op_;
   return args;
@@ -306,7 +354,7 @@ lockstep_broadcast_args BenchSubject::broadcast_args(const Slot& slot) const {
   lockstep_broadcast_args args = LOCKSTEP_BROADCAST_ARGS_INIT;
   args.data = slot.recv->data();
   args.count = count_;
-  args.root = root_;
+  args.root = members_.front();
   args.type = type_;
   return args;
 }
@@ -345,6 +393,7 @@ std::uint64_t BenchSubject::wrong_in(const Memory& recv, const lockstep_result& 
     }
     case Collective::kBroadcast:
     case Collective::kSyncState: return pattern.wrong_in_copy(recv.span(bytes()), 0);
+    case Collective::kSend: return pattern.wrong_in_copy(recv.span(bytes()), partner());
     case Collective::kBarrier: return 0;
   }
   return 0;

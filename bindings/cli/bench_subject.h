@@ -25,6 +25,7 @@ class BenchSubject {
   [[nodiscard]] bool works_out_of_place() const;
   [[nodiscard]] bool works_in_place() const;
   [[nodiscard]] bool is_sync() const { return collective_ == Collective::kSyncState; }
+  [[nodiscard]] bool is_send() const { return collective_ == Collective::kSend; }
   [[nodiscard]] bool has_size() const { return collective_ != Collective::kBarrier; }
   // Sync: whether this peer has no state when a call begins.
   [[nodiscard]] bool is_newcomer() const { return is_sync() && rank_ + 1 == world_; }
@@ -33,6 +34,8 @@ class BenchSubject {
   [[nodiscard]] bool folds() const;
   // Bus bandwidth divided by algorithm bandwidth, as in nccl-tests.
   [[nodiscard]] double bus_factor() const;
+  // One call() makes so many calls, or messages one way, of the whole size; the time of each is a part of it.
+  [[nodiscard]] std::uint32_t parts() const { return options_.in_flight * (is_send() ? 2 : 1); }
   [[nodiscard]] std::size_t element_bytes() const { return element_; }
 
   // Prepares memory for calls on about `bytes`: whole elements, and equal blocks for collectives with a block per rank.
@@ -46,7 +49,8 @@ class BenchSubject {
   void prepare(Place place);
   // Invalidates all received data.
   void spoil();
-  // Makes one call, or as many as are to be in flight; returns the result of the last one. Throws Failure.
+  // Makes one call, or as many as are to be in flight; returns the result of the last one. Send: so many messages go to
+  // the partner, then as many come back. Throws Failure.
   lockstep_result call(Place place);
   // The number of wrong elements in the received data. `result`: the result of the call.
   [[nodiscard]] std::uint64_t wrong(const lockstep_result& result) const;
@@ -59,7 +63,8 @@ class BenchSubject {
     kAllGather,
     kBroadcast,
     kBarrier,
-    kSyncState
+    kSyncState,
+    kSend
   };
   static Collective collective_of(std::string_view name);
 
@@ -89,6 +94,12 @@ class BenchSubject {
 
   // Starts the call of one slot; blocks if `work` is null.
   lockstep_status issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work);
+  lockstep_result there_and_back();
+  // Starts the transfer of one slot to or from the partner; blocks if `work` is null.
+  lockstep_status issue_one_way(bool sends, std::size_t index, lockstep_result* result, lockstep_work** work);
+  void await(const std::vector<lockstep_work*>& works, lockstep_result& result) const;
+  // Send: the other rank of the pair.
+  [[nodiscard]] std::uint32_t partner() const { return rank_ ^ 1U; }
   // The arguments of one call, without its tag.
   [[nodiscard]] lockstep_all_reduce_args all_reduce_args(Place place, const Slot& slot) const;
   [[nodiscard]] lockstep_reduce_args reduce_args(Place place, const Slot& slot) const;
@@ -111,7 +122,7 @@ class BenchSubject {
   const lockstep_wire_format down_;
   const lockstep_algorithm algorithm_;
   const std::size_t element_;
-  lockstep_peer_id root_{};
+  std::vector<lockstep_peer_id> members_;
   std::uint64_t count_ = 0;
   std::vector<Slot> slots_;
 };

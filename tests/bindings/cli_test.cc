@@ -409,6 +409,24 @@ TEST(Cli, BenchChecksManyTensorsAndManyCallsInFlight) {
   }
 }
 
+TEST(Cli, BenchSendsBetweenPairs) {
+  for (const std::string pairs : {"-p 2", "-p 4 -i 5"}) {
+    const Ran ran = run("bench -c send -b 0 -e 300K -f 60000 -n 3 -w 1 --json " + pairs, "2> /dev/null");
+    ASSERT_EQ(ran.code, 0) << pairs << ran.text;
+    const nlohmann::json j = nlohmann::json::parse(ran.text);
+    EXPECT_EQ(j.at("errors"), 0) << pairs;
+    EXPECT_TRUE(j.at("op").is_null());
+    ASSERT_EQ(j.at("rows").size(), 3U);
+    for (const nlohmann::json& row : j.at("rows")) {
+      EXPECT_TRUE(row.at("in_place").is_null());
+      EXPECT_EQ(row.at("out_of_place").at("busbw_gb_per_s"), row.at("out_of_place").at("algbw_gb_per_s"));
+    }
+  }
+  EXPECT_THAT(run("bench -c send -p 3").text, HasSubstr("--peers 3: send needs pairs: give an even number"));
+  EXPECT_EQ(run("bench -c send --only in").code, 2);
+  EXPECT_EQ(run("bench -c send -t 2").code, 2);
+}
+
 TEST(Cli, BenchRefusesOptionsWithoutAMeaning) {
   EXPECT_THAT(run("bench -c broadcast -t 3").text, HasSubstr("--tensors 3: broadcast takes one"));
   EXPECT_THAT(run("bench -c sync_state -i 3").text, HasSubstr("--in-flight 3: sync_state allows one call at a time"));

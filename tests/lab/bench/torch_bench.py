@@ -1,11 +1,13 @@
-"""All-reduce through torch.distributed: the backend lockstep beside Lockstep from C and from Python, and beside Gloo.
+"""Calls of torch.distributed: the backend lockstep beside Lockstep from C and from Python, and beside Gloo.
 
     ./run bench torch --peers 2,4 --sizes 4K,1M --turns 5
+    ./run bench torch --call send --peers 2
 
 All four take turns, and the order of every second turn is reversed, so what else the machine does meets all of them.
 The three that run in Python use the same processes, the same tensor and, except Gloo, the same run; C is
-`lockstep bench`, in processes of its own, while the others sleep. All reduce f32 in place over TCP on loopback. A call
-takes as long as on the slowest process. Only ratios and differences within one run mean something.
+`lockstep bench`, in processes of its own, while the others sleep. TCP on loopback, f32. all_reduce: in place; a call
+takes as long as on the slowest process. send: ranks 0 and 1, 2 and 3, and so on send to each other in turns; the time
+is half of a round trip. Only ratios and differences within one run mean something.
 """
 
 from __future__ import annotations
@@ -82,17 +84,68 @@ def _line(row: Row) -> list[str]:
 # ---- one process of torch ----
 
 
-def calls_by_contender(tensor: Any, gloo: Any) -> dict[str, Callable[[], object]]:
-    """The call that is measured, by contender, on this tensor."""
-    import torch.distributed as dist
+class AllReduce:
+    """Sums of ones, in place."""
 
-    world: Any = dist.group.WORLD
-    run, array = world.communicator, tensor.numpy()
-    return {
-        "python": lambda: run.all_reduce(array),
-        "torch": lambda: dist.all_reduce(tensor),
-        "gloo": lambda: dist.all_reduce(tensor, group=gloo),
-    }
+    parts = 1  # equal parts of a call that are measured
+
+    def __init__(self, elements: int, gloo: Any) -> None:
+        import torch
+        import torch.distributed as dist
+
+        world: Any = dist.group.WORLD
+        self._size = dist.get_world_size()
+        self._tensor = tensor = torch.ones(elements)
+        run, array = world.communicator, tensor.numpy()
+        self.calls: dict[str, Callable[[], object]] = {
+            "python": lambda: run.all_reduce(array),
+            "torch": lambda: dist.all_reduce(tensor),
+            "gloo": lambda: dist.all_reduce(tensor, group=gloo),
+        }
+
+    def prepare(self) -> None:
+        self._tensor.fill_(1)
+
+    def check(self, who: str) -> None:
+        if not (self._tensor == self._size).all():
+            raise SystemExit(f"{who}: a sum of {self._size} ones is {self._tensor.min()} to {self._tensor.max()}")
+        self._tensor.zero_()  # sums in place grow
+
+
+class RoundTrip:
+    """A message to the other rank of the pair, and one back."""
+
+    parts = 2
+
+    def __init__(self, elements: int, gloo: Any) -> None:
+        import torch
+        import torch.distributed as dist
+
+        world: Any = dist.group.WORLD
+        run, rank = world.communicator, dist.get_rank()
+        self._partner = partner = rank ^ 1
+        self._given, self._got = given, got = torch.full((elements,), float(rank)), torch.empty(elements)
+        sent, received, member = given.numpy(), got.numpy(), run.members()[partner]
+
+        def turns(send: Callable[[], object], receive: Callable[[], object]) -> Callable[[], object]:
+            first, second = (send, receive) if rank % 2 == 0 else (receive, send)
+            return lambda: (first(), second())
+
+        self.calls: dict[str, Callable[[], object]] = {
+            "python": turns(lambda: run.send(sent, member), lambda: run.recv(received, member)),
+            "torch": turns(lambda: dist.send(given, partner), lambda: dist.recv(got, partner)),
+            "gloo": turns(lambda: dist.send(given, partner, group=gloo), lambda: dist.recv(got, partner, group=gloo)),
+        }
+
+    def prepare(self) -> None:
+        self._got.fill_(-1)
+
+    def check(self, who: str) -> None:
+        if not (self._got == self._partner).all():
+            raise SystemExit(f"{who}: rank {self._partner} sent its rank, and {self._got.unique()} came")
+
+
+CALLS: dict[str, type[AllReduce] | type[RoundTrip]] = {"all_reduce": AllReduce, "send": RoundTrip}
 
 
 def measured(call: Callable[[], object], calls: int) -> list[float]:
@@ -107,29 +160,27 @@ def measured(call: Callable[[], object], calls: int) -> list[float]:
     return times[-calls:]
 
 
-def peer(rank: int, size: int, store: str) -> None:
+def peer(kind: str, rank: int, size: int, store: str) -> None:
     """Reads lines with a contender, a size in bytes and a number of calls. Answers with the seconds of each call."""
     import lockstep.torch
-    import torch
     import torch.distributed as dist
 
     lockstep.torch.register()
     dist.init_process_group("lockstep", init_method=f"file://{store}", rank=rank, world_size=size)
     gloo = dist.new_group(backend="gloo")
-    tensor = torch.ones(0)
-    calls: dict[str, Callable[[], object]] = {}
+    subjects: dict[int, AllReduce | RoundTrip] = {}  # the one of the last size
     print("ready", flush=True)
     for line in sys.stdin:
-        who, size_in_bytes, count = line.split()
-        if tensor.nbytes != int(size_in_bytes):
-            tensor = torch.ones(int(size_in_bytes) // 4)
-            calls = calls_by_contender(tensor, gloo)
-        tensor.fill_(1)
-        calls[who]()
-        if not (tensor == size).all():
-            raise SystemExit(f"{who}: a sum of {size} ones is {tensor.min()} to {tensor.max()}")
-        tensor.zero_()
-        print(json.dumps(measured(calls[who], int(count))), flush=True)
+        who, words, count = line.split()
+        if int(words) not in subjects:
+            subjects.clear()
+            subjects[int(words)] = CALLS[kind](int(words) // 4, gloo)
+        subject = subjects[int(words)]
+        subject.prepare()
+        subject.calls[who]()
+        subject.check(who)
+        times = measured(subject.calls[who], int(count))
+        print(json.dumps([seconds / subject.parts for seconds in times]), flush=True)
     dist.destroy_process_group()
 
 
@@ -139,7 +190,7 @@ def peer(rank: int, size: int, store: str) -> None:
 class Peers:
     """So many processes of torch, which wait for their next measurement."""
 
-    def __init__(self, count: int, store: str, coordinator: str) -> None:
+    def __init__(self, kind: str, count: int, store: str, coordinator: str) -> None:
         variables = {
             **os.environ,
             "LOCKSTEP_COORDINATOR": coordinator,
@@ -148,7 +199,7 @@ class Peers:
         }
         self._processes = [
             subprocess.Popen(
-                [sys.executable, __file__, "--peer", str(rank), str(count), store],
+                [sys.executable, __file__, "--peer", kind, str(rank), str(count), store],
                 env=variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -185,29 +236,30 @@ class Peers:
 
 
 @contextlib.contextmanager
-def peers_of(count: int) -> Iterator[Peers]:
+def peers_of(kind: str, count: int) -> Iterator[Peers]:
     import lockstep
 
     with tempfile.TemporaryDirectory() as folder, lockstep.Coordinator("127.0.0.1:0") as coordinator:
-        peers = Peers(count, f"{folder}/store", coordinator.address)
+        peers = Peers(kind, count, f"{folder}/store", coordinator.address)
         try:
             yield peers
         finally:
             peers.close()
 
 
-def from_c(program: str, peers: int, size: int) -> float:
-    words = [program, "bench", "-p", peers, "-b", size, "-e", size, "-n", calls_of(size), "--only", "in", "--json"]
-    ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=True)
-    microseconds: list[float] = json.loads(ended.stdout)["rows"][0]["in_place"]["calls_us"]
+def from_c(program: str, kind: str, peers: int, size: int) -> float:
+    place, half = ("in", "in_place") if kind == "all_reduce" else ("out", "out_of_place")
+    words = [program, "bench", "-c", kind, "-p", peers, "-b", size, "-e", size, "-n", calls_of(size), "--only", place]
+    ended = subprocess.run([*(str(word) for word in words), "--json"], stdout=subprocess.PIPE, check=True)
+    microseconds: list[float] = json.loads(ended.stdout)["rows"][0][half]["calls_us"]
     return median(microseconds) * 1e-6
 
 
-def row_of(program: str, peers: Peers, count: int, size: int, turns: int) -> Row:
+def row_of(program: str, kind: str, peers: Peers, count: int, size: int, turns: int) -> Row:
     times: dict[str, list[float]] = {key: [] for key in CONTENDERS}
     for turn in range(turns):
         for who in order_of(turn):
-            times[who].append(from_c(program, count, size) if who == "c" else peers.measure(who, size))
+            times[who].append(from_c(program, kind, count, size) if who == "c" else peers.measure(who, size))
     return Row(count, size, times)
 
 
@@ -222,6 +274,7 @@ def _sizes(words: str) -> list[int]:
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/bindings/cli/lockstep", help="the lockstep program")
+    parser.add_argument("--call", choices=CALLS, default="all_reduce", help="the call to measure (all_reduce)")
     parser.add_argument("--peers", type=_numbers, default=[2, 4], help="numbers of processes (2,4)")
     parser.add_argument(
         "--sizes", type=_sizes, default=[4 << 10, 1 << 20, 64 << 20, 256 << 20], help="(4K,1M,64M,256M)"
@@ -230,26 +283,30 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--json", default="build/bench/torch.json", help="where every turn goes (build/bench/torch.json)"
     )
-    parser.add_argument("--peer", nargs=3, help=argparse.SUPPRESS)
-    return parser.parse_args(arguments)
+    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.call == "send" and any(count % 2 for count in options.peers):
+        parser.error(f"--peers {','.join(map(str, options.peers))}: send needs pairs: give even numbers")
+    return options
 
 
 def main(arguments: Sequence[str]) -> None:
     options = options_of(arguments)
     if options.peer:
-        return peer(int(options.peer[0]), int(options.peer[1]), options.peer[2])
+        kind, rank, size, store = options.peer
+        return peer(kind, int(rank), int(size), store)
     watch, rows = Watch.start(), []
     for count in options.peers:
-        with peers_of(count) as peers:
+        with peers_of(options.call, count) as peers:
             for size in options.sizes:
-                rows.append(row_of(options.program, peers, count, size, options.turns))
+                rows.append(row_of(options.program, options.call, peers, count, size, options.turns))
                 print(f"{count} peers, {size_words(size)}: done", file=sys.stderr, flush=True)
     print(report(rows))
     print(f"{watch.seconds():.0f} s; other work took {watch.cores_of_others():.1f} CPUs.")
     path = Path(options.json)
     path.parent.mkdir(parents=True, exist_ok=True)
     found = [{"peers": row.peers, "bytes": row.size, "seconds": row.turns} for row in rows]
-    path.write_text(json.dumps({"machine": description(), "rows": found}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": description(), "call": options.call, "rows": found}, indent=1) + "\n")
     print(f"every turn: {path}")
 
 

@@ -54,6 +54,12 @@ class TorchBench(unittest.TestCase):
             torch_bench.options_of(["--sizes", "4,boom"])
         self.assertIn("boom", told.getvalue())
 
+    def test_send_needs_pairs(self) -> None:
+        self.assertEqual(torch_bench.options_of(["--call", "send", "--peers", "2,4"]).call, "send")
+        with contextlib.redirect_stderr(io.StringIO()) as told, self.assertRaises(SystemExit):
+            torch_bench.options_of(["--call", "send", "--peers", "2,3"])
+        self.assertIn("--peers 2,3: send needs pairs", told.getvalue())
+
 
 if __name__ == "__main__":
     unittest.main()
