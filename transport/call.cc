@@ -5,6 +5,7 @@
 
 #include "core/base/assert.h"
 #include "transport/clock.h"
+#include "transport/reactor.h"
 #include "transport/work.h"
 
 namespace lockstep::transport {
@@ -16,6 +17,9 @@ std::optional<Clock::time_point> until(std::optional<Duration> timeout) {
   if (!timeout || *timeout > kYears) return std::nullopt;
   return Clock::now() + to_chrono(*timeout);
 }
+
+// A thread runs the engine for so long at most: a wait that ends sooner does not run it.
+bool may_run_engine(std::optional<Duration> timeout) { return !timeout || *timeout > milliseconds(10); }
 
 // Waits until `condition` holds. Releases `lock` while it calls `interrupted`.
 template <typename Condition>
@@ -49,9 +53,19 @@ Waited Call::wait(std::optional<Duration> timeout, Interrupted interrupted) {
   if (Waiter* const waiter = this->waiter()) {
     return waiter->wait([&] { return over(); }, timeout) ? Waited::kOver : Waited::kTimedOut;
   }
+  if (timeout && *timeout <= Duration{0}) return Waited::kTimedOut;  // a sleep of no length takes 50 us
   const auto deadline = until(timeout);
+  if (may_run_engine(timeout)) run_engine_until([this] { return over(); });
   std::unique_lock lock(mutex_);
   return sleep(ended_, lock, deadline, interrupted, [&] { return over(); });
+}
+
+void Call::run_engine_until(const std::function<bool()>& done) const {
+  if (const auto reactor = runner_.reactor.lock()) reactor->run_until(runner_.spin, done);
+}
+
+void Call::go_on() const {
+  if (const auto reactor = runner_.reactor.lock()) reactor->call_thread();
 }
 
 const peer::Outcome& Call::outcome() const {
@@ -140,6 +154,11 @@ void Work::notify(Ended ended) const {
   call_->notify(ended);
 }
 
+void Work::go_on() const {
+  LOCKSTEP_ASSERT(call_ != nullptr);
+  call_->go_on();
+}
+
 void Work::wait_until_told() const {
   LOCKSTEP_ASSERT(call_ != nullptr);
   call_->wait_until_told();
@@ -173,7 +192,9 @@ Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, In
     return waiter->wait(one_is_over, timeout) ? Waited::kOver : Waited::kTimedOut;
   }
 
+  if (timeout && *timeout <= Duration{0}) return Waited::kTimedOut;  // a sleep of no length takes 50 us
   const auto deadline = until(timeout);
+  if (may_run_engine(timeout)) works.front().call_->run_engine_until(one_is_over);
   const auto bell = std::make_shared<Bell>();
   bool all_hang = true;
   for (const Work& work : works) all_hang = work.call_->hang(bell) && all_hang;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -18,6 +20,8 @@
 #include "transport/work.h"
 
 namespace lockstep::transport {
+
+class Reactor;
 
 // Rung once, by the first of several calls to end; see wait_any().
 class Bell {
@@ -41,9 +45,16 @@ class Waiter {
 
 class Call {
  public:
+  // What a waiting thread runs meanwhile, unless another thread runs it. Empty: nothing.
+  struct Runner {
+    std::weak_ptr<Reactor> reactor;
+    std::chrono::nanoseconds spin{0};  // the `longest` of Spin
+  };
+
   // `waiter`: null, or outlives the call.
   explicit Call(CallId id, Waiter* waiter = nullptr)
       : id_(id), waiter_(waiter), began_(waiter != nullptr ? waiter->now() : now()) {}
+  Call(CallId id, Runner runner) : id_(id), waiter_(nullptr), runner_(std::move(runner)), began_(now()) {}
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call() = default;
@@ -74,6 +85,11 @@ class Call {
     return waiter_ != nullptr && !over() && waiter_->is_here() ? waiter_ : nullptr;
   }
 
+  // The engine's thread carries the call on; see Driver::Then::kWaitLater.
+  void go_on() const;
+  // Runs the engine on this thread for some milliseconds at most, until `done`.
+  void run_engine_until(const std::function<bool()>& done) const;
+
   // Returns true the first time only: one stop is enough.
   bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }
 
@@ -97,6 +113,7 @@ class Call {
  private:
   const CallId id_;
   Waiter* const waiter_;
+  const Runner runner_;
   const Instant began_;
   std::atomic<bool> over_{false};
   std::atomic<bool> stop_asked_{false};

@@ -58,6 +58,12 @@ peer::Options peer_options(const CommunicatorOptions& options) {
   return peer;
 }
 
+// A small transfer takes less time than waking another thread does.
+Driver::Then small_waits(const TransferArgs& args, Driver::Then then) {
+  const bool is_small = args.count <= kEarlySlotBytes / size_of(args.type);
+  return then == Driver::Then::kGoOn && is_small ? Driver::Then::kWaitLater : then;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) try {
@@ -208,7 +214,7 @@ Result<Work> Communicator::send(const TransferArgs& args, Then then) {
   auto call = engine_->new_call();
   Result<peer::Transfer> what = prepare(args, engine_->memory(), call->loans);
   if (!what) return what.error();
-  engine_->submit(call, peer::Send{call->id(), *what}, then);
+  engine_->submit(call, peer::Send{call->id(), *what}, small_waits(args, then));
   return Work(std::move(call));
 }
 
@@ -220,7 +226,7 @@ Result<Work> Communicator::receive(const TransferArgs& args, Then then) {
   auto call = engine_->new_call();
   Result<peer::Transfer> what = prepare(args, engine_->memory(), call->loans);
   if (!what) return what.error();
-  engine_->submit(call, peer::Receive{call->id(), *what}, then);
+  engine_->submit(call, peer::Receive{call->id(), *what}, small_waits(args, then));
   return Work(std::move(call));
 }
 

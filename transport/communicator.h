@@ -145,7 +145,7 @@ class Communicator {
   // Takes the place of a collective whose arguments are refused here: it takes one use of the tag, and ends the round
   // for all members, with this status and reason (rule 42). Does not wait. No effect while this peer is no member.
   void refuse(wire::Collective collective, Tag tag, peer::Refusal refusal);
-  // Sends a tensor to one member; ends when that member has it. Errors as launch().
+  // Sends a tensor to one member; ends when that member has it. Errors as launch(). A small one begins on this thread.
   Result<Work> send(const TransferArgs& args, Then then = Then::kGoOn);
   // Receives a tensor from one member, or from any.
   Result<Work> receive(const TransferArgs& args, Then then = Then::kGoOn);

@@ -23,7 +23,8 @@ class Driver {
   // What the caller does next.
   enum class Then : std::uint8_t {
     kGoOn,
-    kWait,  // the caller calls wait() at once, and the call may begin only there
+    kWait,       // the caller calls wait() at once, and the call may begin only there
+    kWaitLater,  // the caller waits soon: the call begins at once, and goes on there, or without it after 2 ms at most
   };
 
   // Calls close() unless it was called before.

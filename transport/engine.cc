@@ -87,10 +87,7 @@ void Engine::give_up() {
   answer_of(ended->get_future(), Clock::now() + kEndsWithin);
 }
 
-Waited Engine::wait(Call& call, Interrupted interrupted) {
-  reactor_->run_until(options_.spin, [&call] { return call.over(); });
-  return call.wait(std::nullopt, interrupted);
-}
+Waited Engine::wait(Call& call, Interrupted interrupted) { return call.wait(std::nullopt, interrupted); }
 
 // The run is lost for this peer, and its callers must learn of it.
 void Engine::on_failure(const Error& why) {
@@ -103,11 +100,13 @@ void Engine::on_failure(const Error& why) {
 // ---- commands ----
 
 std::shared_ptr<Call> Engine::new_call() {
-  return std::make_shared<Call>(CallId{last_call_.fetch_add(1, std::memory_order_relaxed) + 1});
+  const CallId id{last_call_.fetch_add(1, std::memory_order_relaxed) + 1};
+  return std::make_shared<Call>(id, Call::Runner{reactor_, options_.spin});
 }
 
 void Engine::submit(std::shared_ptr<Call> call, peer::Input input, Then then) {
-  enqueue({std::move(input), std::move(call)}, then == Then::kWait ? Reactor::Wake::kNone : Reactor::Wake::kOwner);
+  enqueue({std::move(input), std::move(call)}, then == Then::kGoOn ? Reactor::Wake::kOwner : Reactor::Wake::kNone);
+  if (then == Then::kWaitLater) reactor_->run_ready();
 }
 
 void Engine::stop(CallId call, std::string why) {

@@ -23,7 +23,7 @@ void LoopOwnership::release(bool needed) {
   const std::lock_guard lock(mutex_);
   LOCKSTEP_ASSERT(owner_ == Owner::kCaller);
   owner_ = Owner::kNobody;
-  if (needed || posted_ > 0 || closed_) call_thread();
+  if (needed || posted_ > 0 || closed_) wake_thread();
 }
 
 bool LoopOwnership::yield() {
@@ -53,7 +53,7 @@ bool LoopOwnership::reclaim() {
 void LoopOwnership::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  call_thread();
+  wake_thread();
 }
 
 }  // namespace lockstep::transport

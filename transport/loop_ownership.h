@@ -43,7 +43,12 @@ class LoopOwnership {
       }
       handler();
     });
-    if (wake == Wake::kOwner && owner_ == Owner::kNobody) call_thread();
+    if (wake == Wake::kOwner && owner_ == Owner::kNobody) wake_thread();
+  }
+  // The thread takes the loop if nobody owns it.
+  void call_thread() {
+    const std::lock_guard lock(mutex_);
+    if (owner_ == Owner::kNobody) wake_thread();
   }
 
   // ---- a caller ----
@@ -68,7 +73,7 @@ class LoopOwnership {
  private:
   enum class Owner : std::uint8_t { kThread, kCaller, kNobody };
 
-  void call_thread() {
+  void wake_thread() {
     thread_needed_ = true;
     changed_.notify_one();
   }

@@ -17,6 +17,9 @@ namespace {
 // thread wakes up periodically while a caller owns the loop, which must not last for hours.
 constexpr std::chrono::milliseconds kCallerTurnsFor(5);
 
+// The longest time that a caller who does not wait runs handlers of others.
+constexpr std::chrono::microseconds kCallerBeginsFor(100);
+
 // The reactor that machines share, as long as one of them lives.
 struct Shared {
   explicit Shared(std::uint64_t of) : process(of) {}
@@ -123,6 +126,17 @@ void Reactor::run_as_caller(std::chrono::nanoseconds spin_for, const std::functi
     while (!done() && spin.run_one(io(), enough) > 0) {
     }
   });
+}
+
+void Reactor::run_ready() {
+  if (!ownership_.acquire()) return;
+  const std::size_t before = calls_.load(std::memory_order_relaxed);
+  guarded([&] {
+    const auto enough = Clock::now() + kCallerBeginsFor;
+    while (io().poll_one() > 0 && Clock::now() < enough) {
+    }
+  });
+  ownership_.release(calls_.load(std::memory_order_relaxed) > before + 1);  // another thread's call began here, too
 }
 
 // A turn fails only for lack of memory. Then the runs of all users are lost, and their callers must learn of it.

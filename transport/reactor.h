@@ -68,6 +68,13 @@ class Reactor {
     if (!done() && ownership_.acquire()) run_as_caller(spin, std::move(done));
   }
 
+  // Runs the handlers that are ready on this thread, unless another thread runs them. A call that began there goes on when
+  // somebody waits for it (run_until), or after two milliseconds.
+  void run_ready();
+
+  // The thread runs the handlers, unless another one does.
+  void call_thread() { ownership_.call_thread(); }
+
   // Calls in flight of all users: while there are some, the thread polls before it sleeps, and keeps the loop.
   void calls_began(std::size_t count) { calls_.fetch_add(count, std::memory_order_relaxed); }
   void calls_ended(std::size_t count) {

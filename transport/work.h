@@ -50,6 +50,8 @@ class Work {
   // Calls `ended` exactly once, when the call is over: on the thread that ends it, or here if it is over already. May
   // be called several times. If it throws std::bad_alloc, `ended` is not called.
   void notify(Ended ended) const;
+  // Nobody will wait for this call soon: it goes on at once.
+  void go_on() const;
   // Blocks until the call is over and all callbacks have returned.
   void wait_until_told() const;
   // The progress so far. Never blocks.

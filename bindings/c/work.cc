@@ -69,6 +69,12 @@ lockstep_status lockstep_wait_any(lockstep_work* const* works, size_t count, int
 }
 
 lockstep_status lockstep_notify(lockstep_work* work, lockstep_end_fn ended, void* user) {
+  const lockstep_status status = lockstep_on_end(work, ended, user);
+  if (status == LOCKSTEP_OK) work->work.go_on();
+  return status;
+}
+
+lockstep_status lockstep_on_end(lockstep_work* work, lockstep_end_fn ended, void* user) {
   return c::with_work(work, [&] {
     if (ended == nullptr) return c::fail(c::invalid("ended is NULL; give a function"));
     work->work.notify({ended, user});

@@ -127,6 +127,7 @@ static void every_function_is_refused_after_a_fork(const handles* inherited) {
   FORKED(lockstep_wait_any(&work, 1, LOCKSTEP_FOREVER, &count));
   FORKED(lockstep_abort(work, "why"));
   FORKED(lockstep_notify(work, NULL, NULL));
+  FORKED(lockstep_on_end(work, NULL, NULL));
   CHECK(lockstep_interrupted() == NULL);
 
   FORKED(lockstep_coordinator_address(inherited->coordinator, address, sizeof address));

@@ -73,13 +73,13 @@ static void each_end_is_notified_once(peer* self) {
   bell_init(&late);
   work = begin_barrier(self, 1);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_notify(work, ring, &first));
-  CHECK_STATUS(LOCKSTEP_OK, lockstep_notify(work, ring, &second));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_on_end(work, ring, &second));
   CHECK(rang(&first) == 0);
   pthread_barrier_wait(self->meeting);
   wait_for_ring(&first);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_test(work, NULL));
   wait_for_ring(&second);
-  CHECK_STATUS(LOCKSTEP_OK, lockstep_notify(work, ring, &late));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_on_end(work, ring, &late));
   CHECK(rang(&late) == 1); /* rings at once: the call is over */
   lockstep_work_free(work);
   CHECK(rang(&first) == 1 && rang(&second) == 1 && rang(&late) == 1);

@@ -118,6 +118,18 @@ TEST_F(LoopOwnershipTest, APostThatWakesNobodyLeavesTheLoopFree) {
   EXPECT_TRUE(ownership.acquire());
 }
 
+TEST_F(LoopOwnershipTest, TheThreadIsCalledWhereNobodyOwnsTheLoop) {
+  ASSERT_TRUE(ownership.yield());
+  ownership.call_thread();
+  EXPECT_FALSE(ownership.acquire());
+  EXPECT_TRUE(ownership.reclaim());
+  ASSERT_TRUE(ownership.yield());
+  ASSERT_TRUE(ownership.acquire());
+  ownership.call_thread();  // the owner goes on
+  ownership.release(false);
+  EXPECT_TRUE(ownership.acquire());
+}
+
 TEST_F(LoopOwnershipTest, TheThreadReclaimsAnUnownedLoopAfterAMoment) {
   for (int again = 0; again < 3; ++again) {
     ASSERT_TRUE(ownership.yield());

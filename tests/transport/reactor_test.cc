@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -61,6 +62,18 @@ struct SharedRun {
     return *work;
   }
 
+  // A small transfer, from the one peer to the other.
+  Work send(std::size_t peer, std::size_t to, std::vector<float>& tensor) {
+    auto work = peers[peer]->send({peers[to]->self(), Tag{7}, DataType::kF32, tensor.data(), tensor.size(), {0}});
+    EXPECT_TRUE(work.ok());
+    return *work;
+  }
+  Work receive(std::size_t peer, std::size_t from, std::vector<float>& tensor) {
+    auto work = peers[peer]->receive({peers[from]->self(), Tag{7}, DataType::kF32, tensor.data(), tensor.size(), {0}});
+    EXPECT_TRUE(work.ok());
+    return *work;
+  }
+
   // Every peer contributes ones, each on a thread of its own that waits for the result.
   void reduce_on_threads(int times) {
     std::vector<std::thread> callers;
@@ -89,6 +102,37 @@ TEST(Reactor, ManyRunsShareOneThread) {
   for (int i = 0; i < 5; ++i) runs.push_back(std::make_unique<SharedRun>(3));
   EXPECT_EQ(threads(), before);
   for (auto& run : runs) run->reduce_on_threads(3);
+}
+
+// The callers run the loop, each as long as it waits. Several wait for one call, and for one of two.
+TEST(Reactor, SmallTransfersGoOnWhereSomebodyWaits) {
+  SharedRun run(2);
+  for (int i = 0; i < 50; ++i) {
+    std::vector<float> given(100, static_cast<float>(i));
+    std::vector<float> taken(100);
+    const std::vector<Work> works{run.receive(1, 0, taken), run.send(0, 1, given)};
+    std::thread other([&] { EXPECT_TRUE(works[1].wait(kSoon)); });
+    EXPECT_TRUE(wait_any(works, kSoon).has_value());
+    EXPECT_TRUE(works[0].wait());
+    other.join();
+    EXPECT_EQ(taken, given);
+  }
+}
+
+TEST(Reactor, SmallTransfersGoOnWhereNobodyWaits) {
+  SharedRun run(2);
+  for (const bool hurries : {false, true}) {
+    std::vector<float> given(100, 2.0F);
+    std::vector<float> taken(100);
+    const Work received = run.receive(1, 0, taken);
+    const Work sent = run.send(0, 1, given);
+    std::promise<void> ended;
+    sent.notify({[](void* user) { static_cast<std::promise<void>*>(user)->set_value(); }, &ended});
+    if (hurries) sent.go_on();
+    ended.get_future().get();
+    while (!received.test()) std::this_thread::yield();
+    EXPECT_EQ(taken, given);
+  }
 }
 
 TEST(Reactor, AMachineThatEndsLeavesTheOthersAlone) {

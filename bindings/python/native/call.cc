@@ -54,7 +54,7 @@ std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans) {
   std::shared_ptr<Call> call(new Call(work));
   call->loans_ = std::move(loans);
   auto* const until_ended = new std::shared_ptr<Call>(call);
-  lockstep_notify(work, &Call::on_end, until_ended);
+  lockstep_on_end(work, &Call::on_end, until_ended);
   return call;
 }
 
