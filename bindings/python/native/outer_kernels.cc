@@ -8,7 +8,11 @@ namespace lockstep::python {
 namespace outer {
 namespace {
 
-using namespace kernels;
+using kernels::Floats;
+using kernels::kRead;
+using kernels::kWrite;
+using kernels::Model;
+using kernels::same_size;
 
 void difference(const py::object& into, const py::object& old, const py::object& now) {
   const Floats result(into, "into", kWrite);

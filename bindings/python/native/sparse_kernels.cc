@@ -24,7 +24,12 @@ namespace lockstep::python {
 namespace sparse {
 namespace {
 
-using namespace kernels;
+using kernels::Floats;
+using kernels::kRead;
+using kernels::kWrite;
+using kernels::Model;
+using kernels::refuse_dtype;
+using kernels::same_size;
 using training::SparseLayout;
 using LayoutPtr = std::shared_ptr<const SparseLayout>;
 
@@ -477,11 +482,7 @@ theta = remains * theta - lr * sign(inverse DCT(average)); model, unless None, b
 begin: the first of the tiles' coefficients, in the tensor.)");
 }
 
-}  // namespace
-}  // namespace sparse
-
-void define_sparse_kernels(pybind11::module_& module) {
-  using namespace sparse;
+void define_all(py::module_& module) {
   py::class_<TileDct>(module, "TileDct", "The DCT-II of tiles of height * width elements, and its inverse.")
       .def(py::init<std::size_t, std::size_t>(), py::arg("height"), py::arg("width"))
       .def("forward", &forward, py::arg("values"), py::arg("coefficients"), py::arg("grid"),
@@ -503,5 +504,10 @@ void define_sparse_kernels(pybind11::module_& module) {
   module.def("direction", &direction, py::arg("first"), py::arg("rest"), py::arg("key"), py::arg("slope"),
              py::arg("values"), "Sets values to slope or -slope, by bits of Philox from bit first on.");
 }
+
+}  // namespace
+}  // namespace sparse
+
+void define_sparse_kernels(py::module_& module) { sparse::define_all(module); }
 
 }  // namespace lockstep::python
