@@ -38,6 +38,7 @@ __all__: list[str] = [
     "nesterov_step",
     "peer_id_text",
     "philox",
+    "set_no_wait",
     "sgd_step",
     "status_string",
     "version",
