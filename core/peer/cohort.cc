@@ -74,6 +74,28 @@ void Cohort::install(const wire::Propose& change) {
   drop_unused();
 }
 
+void Cohort::remember(wire::Verdict verdict) {
+  if (early_verdicts.size() >= kMaxRememberedOutcomes) (void)take_remembered(early_verdicts.begin()->first);
+  if (early_text_bytes + verdict.text.size() > kMaxRememberedTextBytes) verdict.text = {};
+  const std::size_t bytes = verdict.text.size();
+  const RoundKey key = verdict.key;
+  if (early_verdicts.emplace(key, std::move(verdict)).second) early_text_bytes += bytes;
+}
+
+std::optional<wire::Verdict> Cohort::take_remembered(const RoundKey& key) {
+  const auto at = early_verdicts.find(key);
+  if (at == early_verdicts.end()) return std::nullopt;
+  wire::Verdict verdict = std::move(at->second);
+  early_verdicts.erase(at);
+  early_text_bytes -= verdict.text.size();
+  return verdict;
+}
+
+void Cohort::forget_remembered() {
+  early_verdicts.clear();
+  early_text_bytes = 0;
+}
+
 // Rule 22.
 std::vector<RoundKey> Cohort::retained_by(const wire::Propose& change) const {
   std::vector<RoundKey> keys;

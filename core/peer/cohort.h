@@ -2,6 +2,7 @@
 // are spent (rules 9, 21 and 22 of docs/protocol.md).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -47,7 +48,8 @@ struct Cohort {
   std::map<Generation, Roster> generations;             // the current one, and those that retained rounds need
   std::map<RoundKey, Generation> retained_for_leavers;  // rounds that a leaver had launched
   TagUses uses;                                         // of each tag, by this peer
-  std::map<RoundKey, wire::Verdict> early_verdicts;     // on uses that this peer has not launched yet
+  std::map<RoundKey, wire::Verdict> early_verdicts;     // on uses that this peer has not launched yet: remember()
+  std::size_t early_text_bytes = 0;                     // of the texts of these verdicts
   std::map<PeerId, PendingAdmit> pending_admits;        // of other members
 
   // `first_use`: Options::first_use.
@@ -71,13 +73,24 @@ struct Cohort {
   // False: it was not retained.
   bool release(const RoundKey& key);
   void drop_unused();
+  // Keeps a verdict on a use that is yet to come (rule 9). Bounded: the earliest key goes first, and beyond
+  // kMaxRememberedTextBytes verdicts lose their texts.
+  void remember(wire::Verdict verdict);
+  // The verdict on this round, which is then forgotten. Nothing: there is none.
+  [[nodiscard]] std::optional<wire::Verdict> take_remembered(const RoundKey& key);
+  void forget_remembered();
   void assert_invariants() const;
   // The members of the view that are in `among` (all when null).
   [[nodiscard]] Roster roster_in(const wire::View& view, const Roster* among) const;
 
+  // Left out: early_text_bytes, which follows from early_verdicts.
   template <typename Archive>
   void archive(Archive& a) {
     a.all(id, group, bound, current, generations, retained_for_leavers, uses, early_verdicts, pending_admits);
+    if constexpr (Archive::kLoads) {
+      early_text_bytes = 0;
+      for (const auto& [key, verdict] : early_verdicts) early_text_bytes += verdict.text.size();
+    }
   }
 
  private:

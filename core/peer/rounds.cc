@@ -141,10 +141,8 @@ void Rounds::enter(Round& round) {
 
 void Rounds::begin_attempt(Round& round) {
   Cohort& cohort = *views_.cohort_of(*round.key);
-  if (const auto spent = cohort.early_verdicts.find(*round.key); spent != cohort.early_verdicts.end()) {  // rule 9
-    const wire::Verdict verdict = spent->second;
-    cohort.early_verdicts.erase(spent);
-    return RoundEnds::begin(round, ends_.outcome_of(round, verdict.status, verdict.text), false);
+  if (const std::optional<wire::Verdict> spent = cohort.take_remembered(*round.key)) {  // rule 9
+    return RoundEnds::begin(round, ends_.outcome_of(round, spent->status, spent->text), false);
   }
   if (views_.proposal()) {
     round.stage = stage::Held{};
@@ -156,6 +154,9 @@ void Rounds::begin_attempt(Round& round) {
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
   if (attempt.direct) go_direct();
+  if (round.completed_early && decides_alone(round)) {
+    return RoundEnds::begin(round, ends_.outcome_of(round, round.stop->status, round.stop->text), false);
+  }
   if (round.stop) say_stop(round, false);
   if (round.completed_early) {
     round.deadline = context_.now + context_.options.abort_grace;
@@ -250,18 +251,23 @@ void Rounds::on_fault(Round& round, const ring::Operation::Finished& finished) {
 
 // ---- commits ----
 
+// Rule 33: there is nobody else to agree with. But the coordinator holds a leaver for the rounds that it had open, and
+// a cohort for the rounds that were open when its members called admit.
+bool Rounds::decides_alone(const Round& round) const {
+  if (round.attempt->world() != 1 || !views_.cohort_of(*round.key)->alone()) return false;
+  const bool newest = round.key->cohort == context_.view->cohort;
+  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
+  return !is_known || mutant(Mutant::kDoneAloneUnsaid);
+}
+
 // Rule 12.
 void Rounds::done_if_complete(Round& round) {
   if (!round.is<stage::Running>() || round.operation() == nullptr) return;
   if (!round.operation()->complete() || !round.knows_fingerprint() || is_frozen(round)) return;
   round.stage = stage::Done{};
   round.hash = round.operation()->result_hash();
-  const Cohort& cohort = *views_.cohort_of(*round.key);
-  // Rule 33: there is nobody else to agree with. But the coordinator holds a leaver for the rounds that it had open,
-  // and a cohort for the rounds that were open when its members called admit.
-  const bool newest = round.key->cohort == context_.view->cohort;
-  const bool is_known = admission_.leaves() || admission_.has_said_admit() || !newest;
-  if (round.attempt->world() == 1 && cohort.alone() && (!is_known || mutant(Mutant::kDoneAloneUnsaid))) {
+  if (decides_alone(round)) {
+    const bool newest = round.key->cohort == context_.view->cohort;
     RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
     if (context_.options.auto_admit && admission_.pending() > 0 && newest) admit_automatically();
     return;

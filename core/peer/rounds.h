@@ -203,6 +203,8 @@ class Rounds final : public NeighbourOwner {
   void enter(Round& round);
   void begin_attempt(Round& round);
   void begin_operation(Round& round);
+  // Nobody else takes part, or waits for this round.
+  [[nodiscard]] bool decides_alone(const Round& round) const;
   void done_if_complete(Round& round);
   void tell_done(const Round& round, const wire::Done& done);
   void commit_if_agreed(Round& round);

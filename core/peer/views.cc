@@ -154,13 +154,11 @@ void Views::remember(const wire::Verdict& verdict) {
   Cohort* cohort = newest();
   if (cohort == nullptr || verdict.key.cohort != cohort->id || verdict.status == Status::kOk) return;
   if (is_earlier_use(verdict.key.use, cohort->uses.next(verdict.key.tag)) || mutant(Mutant::kUsedUpForgotten)) return;
-  if (cohort->early_verdicts.size() >= kMaxRememberedOutcomes)
-    cohort->early_verdicts.erase(cohort->early_verdicts.begin());
-  cohort->early_verdicts.emplace(verdict.key, verdict);
+  cohort->remember(verdict);
 }
 
 void Views::forget_outcomes() {
-  for (auto& [id, cohort] : cohorts_) cohort.early_verdicts.clear();
+  for (auto& [id, cohort] : cohorts_) cohort.forget_remembered();
 }
 
 bool Views::is_to_come(const RoundKey& key, Generation attempt, bool launched) const {

@@ -57,6 +57,7 @@ inline constexpr std::uint32_t kMaxWaitingOfOne =
 inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
 inline constexpr std::uint32_t kMaxTroubles = 16;    // in a status: peers and links in trouble, the newest
 inline constexpr std::uint32_t kMaxRememberedOutcomes =
-    kMaxQueuedCalls;  // outcomes kept for calls that are not launched yet
+    kMaxQueuedCalls;                                               // outcomes kept for calls that are not launched yet
+inline constexpr std::size_t kMaxRememberedTextBytes = 4U << 20U;  // texts of those outcomes
 
 }  // namespace lockstep

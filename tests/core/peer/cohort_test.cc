@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "core/wire/limits.h"
@@ -99,6 +100,31 @@ TEST(Cohort, ALeaverMaySeeACohortWithoutItsGroup) {
   const Cohort cohort = Cohort::founded(view_among(3, {kSecond}), GroupId{1});
   cohort.assert_invariants();
   EXPECT_TRUE(cohort.now().ring->empty());
+}
+
+// What a coordinator, and members that refuse calls in a loop, can make a peer remember.
+TEST(Cohort, RememberedVerdictsAreFewAndTheirTextsShort) {
+  Cohort cohort = Cohort::founded(view_among(1, {kFirst, kSecond}), kOneGroup);
+  const auto key = [](std::uint32_t use) { return RoundKey{CohortId{1}, kOneGroup, Tag{7}, use}; };
+  const auto remember = [&](std::uint32_t use) {
+    cohort.remember({key(use), Generation{1}, Status::kInvalidArgument, 0, std::string(kMaxTextBytes, 'x')});
+  };
+  constexpr std::uint32_t kTexts = kMaxRememberedTextBytes / kMaxTextBytes;
+  for (std::uint32_t use = 0; use < kTexts; ++use) remember(use);
+  remember(0);  // it is there already
+  EXPECT_EQ(cohort.early_text_bytes, kMaxRememberedTextBytes);
+  EXPECT_EQ(cohort.take_remembered(key(kTexts - 1))->text.size(), kMaxTextBytes);
+  remember(kTexts);
+  remember(kTexts + 1);
+  EXPECT_EQ(cohort.take_remembered(key(kTexts))->text.size(), kMaxTextBytes);
+  EXPECT_EQ(cohort.take_remembered(key(kTexts + 1))->text, "");
+  EXPECT_FALSE(cohort.take_remembered(key(kTexts + 1)));
+  for (std::uint32_t use = kTexts; use < kTexts + kMaxRememberedOutcomes; ++use) remember(use);
+  EXPECT_EQ(cohort.early_verdicts.size(), kMaxRememberedOutcomes);
+  EXPECT_LE(cohort.early_text_bytes, kMaxRememberedTextBytes);
+  EXPECT_FALSE(cohort.take_remembered(key(0)));
+  cohort.forget_remembered();
+  EXPECT_EQ(cohort.early_text_bytes, 0U);
 }
 
 }  // namespace

@@ -22,6 +22,11 @@ struct Refusing : Peer3 {
     return call;
   }
   [[nodiscard]] const wire::StopRound* stop() const { return coordinator->last<wire::StopRound>(); }
+  void lose_the_others() {
+    wire::Propose loss = proposal(view_of(2, 1, {kMe}));
+    loss.lost = {kLow, kHigh};
+    install(loss);
+  }
 };
 
 TEST(Refused, ACallEndsAtOnceAndTheRoundForAll) {
@@ -111,6 +116,41 @@ TEST(Refused, WhatNeighboursSayOfTheRoundIsIgnored) {
   EXPECT_EQ(run.coordinator->count<wire::StopRound>(), 1U);
   run.stopped({7});
   run.expect_alive();
+}
+
+// Rule 33: the only member needs no verdict, and holds nothing for one.
+TEST(Refused, ACallOfTheOnlyMemberIsOverAtOnce) {
+  Refusing run;
+  run.lose_the_others();
+  for (std::size_t i = 0; i < std::size_t{2} * kRoundWindow; ++i) run.refuse();
+  EXPECT_EQ(run.stop(), nullptr);
+  EXPECT_TRUE(run.me.all_calls_over());
+  EXPECT_EQ(run.me.footprint().rounds, 0U);
+  const CallId barrier = run.launch(wire::Collective::kBarrier);
+  ASSERT_NE(run.me.outcome(barrier), nullptr);
+  EXPECT_EQ(run.me.outcome(barrier)->status, Status::kOk);
+}
+
+TEST(Refused, TheNextAttemptOfTheOnlyMemberEndsWithoutAVerdict) {
+  Refusing run;
+  run.refuse();
+  EXPECT_EQ(run.coordinator->count<wire::StopRound>(), 1U);
+  EXPECT_EQ(run.me.footprint().rounds, 1U);
+  run.lose_the_others();
+  EXPECT_EQ(run.coordinator->count<wire::StopRound>(), 1U);
+  EXPECT_EQ(run.me.footprint().rounds, 0U);
+}
+
+// The coordinator holds the cohort for the rounds that its members had open when they called admit.
+TEST(Refused, TheOnlyMemberAsksTheCoordinatorOnceItHasAdmitted) {
+  Refusing run;
+  run.lose_the_others();
+  run.me.admit(1);
+  run.refuse();
+  EXPECT_EQ(run.stop(), nullptr) << "the round waits for the next cohort";
+  run.install(run.proposal(view_of(3, 2, {kMe})));
+  EXPECT_EQ(run.stop(), nullptr) << "where this peer is alone again";
+  EXPECT_EQ(run.me.footprint().rounds, 0U);
 }
 
 TEST(Refused, ACallOfAPeerThatIsNoMemberIsToldToNobody) {
