@@ -58,9 +58,9 @@ def test_tags_match_in_any_order(size: int, meeting: str) -> None:
     check(run("any_order", size, meeting), "over")
 
 
-@pytest.mark.parametrize("sender", [0, 1])
-def test_a_program_that_ends_delivers_what_it_has_sent(sender: int, meeting: str) -> None:
-    check(run("sends_and_ends", 2, meeting, str(sender)), "over")
+@pytest.mark.parametrize(("sender", "size"), [(0, 2), (1, 2), (0, 3), (2, 3)])
+def test_a_program_that_ends_delivers_what_it_has_sent(sender: int, size: int, meeting: str) -> None:
+    check(run("sends_and_ends", size, meeting, str(sender)), "over")
 
 
 def test_groups_share_a_thread(meeting: str) -> None:
@@ -68,7 +68,7 @@ def test_groups_share_a_thread(meeting: str) -> None:
 
 
 def test_a_call_for_each_of_many_tensors(meeting: str) -> None:
-    check(run("many", 3, meeting, "1000"), "many 1000")
+    check(run("many", 3, meeting, "10000"), "many 10000")
 
 
 def test_a_timeout_ends_one_collective(meeting: str) -> None:

@@ -450,21 +450,23 @@ def any_order() -> None:
 
 
 def sends_and_ends() -> None:
-    """What a rank has sent arrives, although its program ends right after isend."""
-    rank, _ = start("lockstep")
+    """What a rank has sent arrives, although its program ends right after isend: 12 bytes, 1 MiB and 64 MiB."""
+    rank, world = start("lockstep")
     sender = int(sys.argv[5])
     store = dist.distributed_c10d._get_default_store()
-    sizes = (10, 50_000, 3_000_000)
+    sizes = (3, 1 << 18, 1 << 24)
     if rank == sender:
         for size in sizes:
-            dist.isend(torch.full((size,), float(size)), 1 - sender, tag=size)
+            for other in range(world):
+                if other != rank:
+                    dist.isend(torch.full((size,), float(size + other)), other, tag=size)
         store.set("sent", b"1")
     else:
         store.wait(["sent"])
         for size in sizes:
             x = torch.zeros(size)
             dist.recv(x, sender, tag=size)
-            assert (x == size).all()
+            assert (x == size + rank).all()
     print("over", flush=True)
 
 
@@ -493,20 +495,24 @@ def groups() -> None:
 def refused() -> None:
     """A collective that one rank refuses raises on every rank at once, with that rank's reason; the next one works."""
     rank, size = start("lockstep")
+    store = dist.distributed_c10d._get_default_store()
     elastic = dist.new_group(list(range(size)), pg_options=lockstep.torch.Options(elastic=True))
-    for group in (dist.group.WORLD, elastic):
+    for number, group in enumerate((dist.group.WORLD, elastic)):
         for name, call in refused_calls(rank, size, group).items():
             if rank == 1:
                 try:
                     call(True)
-                except (ValueError, TypeError, NotImplementedError, lockstep.torch.CollectiveError):
-                    pass
+                except (ValueError, TypeError, NotImplementedError, lockstep.torch.CollectiveError) as error:
+                    store.set(f"{number} {name}", str(error))
                 else:
                     raise AssertionError(f"{name} is not refused")
             else:
                 text = str(failure_of(functools.partial(call, False)))
                 assert "rank 1 refused" in text, text
                 assert f"refused its {name.strip()} with tag " in text, text
+                reason = store.get(f"{number} {name}").decode()
+                assert reason, name
+                assert reason in text, (reason, text)
             y = torch.ones(3)
             dist.all_reduce(y, group=group)
             assert (y == size).all(), (name, y)
