@@ -434,10 +434,9 @@ class DiesAfterAdmission(lockstep.Communicator):
 
     has_admitted = False
 
-    def admit(self, **options: Any) -> Any:
-        result = super().admit(**options)
-        self.has_admitted = True
-        return result
+    def admit_async(self, **options: Any) -> Any:
+        self.has_admitted = True  # strategies reduce next once they have waited for it
+        return super().admit_async(**options)
 
     def all_reduce_async(self, *arguments: Any, **options: Any) -> Any:
         if self.has_admitted:
