@@ -79,7 +79,7 @@ void Rounds::launch_refused(Launch in) {
 bool Rounds::stop(CallId call, const std::string& why) {
   std::string text = "aborted by " + context_.name_of(context_.options.id) + ": " + why;
   if (const auto order = queue_.find(call)) {
-    end_waiting(*order, Status::kAborted, std::move(text));
+    end_waiting(*order, Status::kAborted, text);
     return true;
   }
   Round* const round = rounds_.find(call);
@@ -114,7 +114,7 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     std::string text = context_.name_of(context_.options.id);
     text.append(" timed out after ").append(std::to_string(request.timeout.ns / 1'000'000)).append(" ms in tag ");
     text.append(std::to_string(request.tag.value)).append(", before a place in the window of rounds was free");
-    end_waiting(order, Status::kTimedOut, std::move(text));
+    end_waiting(order, Status::kTimedOut, text);
   }
   return std::nullopt;
 }
