@@ -216,7 +216,8 @@ TEST(LaunchQueue, TheQueueIsBoundedInCallsAndBytes) {
   std::uint64_t order = 0;
   std::size_t taken = 0;
   while (queue.has_room(request) && taken < 64) {
-    queue.add(++order, {.call = CallId{order}, .request = request, .what = {}});
+    ++order;
+    queue.add(order, {.call = CallId{order}, .request = request, .what = {}});
     ++taken;
   }
   EXPECT_GT(taken, 4U);

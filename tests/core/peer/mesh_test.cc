@@ -113,7 +113,7 @@ TEST(LyingNeighbour, InvalidAnnouncementsEndTheirStream) {
       {"more rounds than can be in flight",
        [](Peer3& r) {
          wire::Ready ready = *r.low->last<wire::Ready>();
-         for (std::uint64_t i = 0; i <= 2 * kMaxRoundsInFlight; ++i) {
+         for (std::uint64_t i = 0; i <= std::uint64_t{2} * kMaxRoundsInFlight; ++i) {
            ready.key.tag.value = 50'000 + i;
            r.high->say(ready);
          }

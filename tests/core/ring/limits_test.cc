@@ -51,7 +51,7 @@ TEST(Limits, SizesAround2To31And2To32AreCutWhole) {
 
 TEST(Limits, ACallOf128GiBIsTheLargest) {
   EXPECT_FALSE(refusal(all_reduce({128 * kGiB})));
-  const auto error = refusal(all_reduce({128 * kGiB + 4 * kMaxSegmentBytes}));
+  const auto error = refusal(all_reduce({128 * kGiB + std::uint64_t{4} * kMaxSegmentBytes}));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->status, Status::kInvalidArgument);
   EXPECT_NE(error->text.find("131072"), std::string::npos) << error->text;

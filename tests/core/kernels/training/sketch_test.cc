@@ -34,7 +34,7 @@ TEST_P(Sketch, WordsAreThoseOfEachCounter) {
     philox_words(0xffff'ff00U, {1, 0xffff'ffffU, 3}, {4, 0xffff'fff5U}, words);
     for (std::uint32_t i = 0; i < counters; ++i) {
       const auto expected = philox({0xffff'ff00U + i, 1, 0xffff'ffffU, 3}, {4, 0xffff'fff5U});
-      for (std::size_t word = 0; word < 4; ++word) ASSERT_EQ(words[4 * i + word], expected[word]) << i;
+      for (std::size_t word = 0; word < 4; ++word) ASSERT_EQ(words[std::size_t{4} * i + word], expected[word]) << i;
     }
   }
 }

@@ -211,7 +211,11 @@ TEST_P(SparseStep, SparseLoCoIsItsEquations) {
       theta.push_back(reference::sgd_step(peers.theta[i], mean[i], 0.7F));
       left.push_back(wanted[i] - sent[i]);
     }
-    for (const auto [begin, end, first] : {std::array<std::size_t, 3>{4096, count, 1}, {0, 4096, 0}}) {
+    using Part = std::array<std::size_t, 3>;
+    for (const Part& chosen : {Part{4096, count, 1}, {0, 4096, 0}}) {
+      const std::size_t begin = chosen[0];
+      const std::size_t end = chosen[1];
+      const std::size_t first = chosen[2];
       const auto part = [&](auto& values) { return std::span(values).subspan(begin, end - begin); };
       const auto model = std::span(held).subspan(begin * size_of(type), (end - begin) * size_of(type));
       sparse_step(average, {.own = &own, .at = {0, first}, .decay = 0.75F, .lr = 0.7F}, part(peers.error),
@@ -226,8 +230,12 @@ TEST_P(SparseStep, SparseLoCoIsItsEquations) {
 }
 
 TEST_P(SparseStep, DeMoIsItsEquations) {
-  for (const auto [height, width, down, across] :
-       {std::array<std::size_t, 4>{64, 64, 2, 3}, {1, 64, 1, 90}, {5, 7, 4, 130}}) {
+  using Form = std::array<std::size_t, 4>;
+  for (const Form& form : {Form{64, 64, 2, 3}, {1, 64, 1, 90}, {5, 7, 4, 130}}) {
+    const std::size_t height = form[0];
+    const std::size_t width = form[1];
+    const std::size_t down = form[2];
+    const std::size_t across = form[3];
     const TileDct dct(height, width);
     const std::size_t rows = height * down;
     const std::size_t columns = width * across;
