@@ -580,7 +580,9 @@ void Mesh::on_timer(Instant now, Effects& out) {
   std::vector<PeerId> broken;
   std::vector<PeerId> suspects;
   for (auto& [peer, link] : links_) {
-    if (slept) link.reported = now;
+    const bool needed = link.needed || owners_->links.needs_link(peer);
+    if (slept || !needed) link.reported = now;
+    if (!needed) link.avoided = now;  // its limits count from when a round needs it
     knock(peer, link, now, out);
     for (std::uint16_t i = 0; i < link.width(); ++i) {
       Stripe& stripe = link.stripes[i];
@@ -596,8 +598,9 @@ void Mesh::on_timer(Instant now, Effects& out) {
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = now;
-        if (link.needed || owners_->links.needs_link(peer)) broken.push_back(peer);
+        broken.push_back(peer);
       }
+      if (!needed) set_timer(now + options_.link_heartbeat);
       set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
       const Instant told = std::max(link.reported, link.avoided);
       const Instant patience = std::max(stripe.down_since, told) + down_limit(link, stripe);
