@@ -40,14 +40,17 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
     // Both ends report the link. A report after the rings were laid around the link means that the ring of an older
     // cohort needs it.
     if (context_.now - since < context_.options.link_patience) return Ignored{};
-    const Instant then = counts_from();
-    const bool from_goes = membership_.broken_links_of(from, then) > membership_.broken_links_of(in.other, then);
-    const PeerId victim = from_goes ? from : in.other;
-    const PeerId other = victim == from ? in.other : from;
-    return Eviction{victim, Status::kEvicted, describe(victim, other, "a ring still needs that link")};
+    return give_up(from, in.other, "a ring still needs that link");
   }
   note(from, in);
   return relay(from, in.other, member->group);
+}
+
+Eviction BrokenLinks::give_up(PeerId from, PeerId to, const std::string& why) const {
+  const Instant then = counts_from();
+  const bool from_goes = membership_.broken_links_of(from, then) > membership_.broken_links_of(to, then);
+  const PeerId victim = from_goes ? from : to;
+  return Eviction{victim, Status::kEvicted, describe(victim, from_goes ? to : from, why)};
 }
 
 // Rule 51. A member that is not heard at all may stand still, and no ring helps. When all lines get slow at once, one
@@ -55,7 +58,14 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
 BrokenLinks::Answer BrokenLinks::report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member) {
   const Pair pair = pair_of(from, in.other);
   if (connections_.heard_since(from) == kNever || connections_.heard_since(in.other) == kNever) return Ignored{};
-  if (membership_.broken_since(pair, context_.now) != context_.now) return Ignored{};
+  const Instant since = membership_.broken_since(pair, context_.now);
+  if (since != context_.now) {
+    // Rings were laid around it a moment ago, and a call needs it all the same: one with the direct algorithm.
+    const bool needed = !membership_.is_only_avoided(pair) && context_.now - since >= context_.options.heartbeat * 2 &&
+                        membership_.said_since(pair, context_.now - context_.options.link_patience);
+    if (!needed) return Ignored{};
+    return give_up(from, in.other, "a direct call still needs that link");
+  }
   const auto avoided = avoided_.find(member.group);
   if (avoided != avoided_.end() && context_.now - avoided->second < context_.options.link_patience) return Ignored{};
   note(from, in);

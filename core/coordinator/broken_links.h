@@ -53,6 +53,8 @@ class BrokenLinks {
   // A report that is older does not count: members that need a link report it again and again.
   [[nodiscard]] Instant counts_from() const { return context_.now - context_.options.link_patience * 2; }
   [[nodiscard]] Answer report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member);
+  // The one of these two with more broken links.
+  [[nodiscard]] Eviction give_up(PeerId from, PeerId to, const std::string& why) const;
   [[nodiscard]] Relaid relay(PeerId a, PeerId b, GroupId group);
   void note(PeerId from, const wire::LinkBroken& in);
   [[nodiscard]] bool has_others(const std::vector<wire::Member>& members, const Pair& pair) const;

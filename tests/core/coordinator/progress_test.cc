@@ -119,6 +119,38 @@ TEST(CoordinatorProgress, ARingAvoidsALinkIfItCostsNoMember) {
   EXPECT_NE(three.coordinator.status().troubles.back().text.find("had better not send to"), std::string::npos);
 }
 
+// A ring is laid around a broken link, but a call with the direct algorithm needs it.
+TEST(CoordinatorProgress, ALinkThatIsNeededAroundTheRingCostsAMember) {
+  for (const bool broken : {true, false}) {
+    Meeting run(4);
+    run.pass(seconds(1));
+    run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "nearly dead", !broken});
+    run.answer_all();
+    EXPECT_EQ(run.view(), 2U);
+    run.pass(milliseconds(900));
+    run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
+    run.answer_all();
+    EXPECT_EQ(run.members(), 4U);  // soon after the ring was laid
+    run.pass(milliseconds(2100));
+    run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
+    run.answer_all();
+    EXPECT_EQ(run.members(), broken ? 3U : 4U);
+    if (broken) EXPECT_NE(run.evicted(1).find("a direct call still needs that link"), std::string::npos);
+  }
+}
+
+// A report of long ago does not count: the link may have worked since.
+TEST(CoordinatorProgress, ALinkThatWasBrokenLongAgoMayBeSlow) {
+  Meeting run(4);
+  run.pass(seconds(1));
+  run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "nearly dead"});
+  run.answer_all();
+  run.pass(seconds(6));
+  run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "slow", true});
+  run.answer_all();
+  EXPECT_EQ(run.members(), 4U);
+}
+
 TEST(CoordinatorProgress, NoRingIsLaidAroundAMemberThatStandsStill) {
   Meeting run(4);
   run.pass(seconds(1));
