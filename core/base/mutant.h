@@ -119,7 +119,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kTornVotes, "torn-votes", "S5", kRare, "a state that a failed sync left incomplete may vote") \
   X(kHeldStateForgotten, "held-state-forgotten", "S5", kRare, "a newcomer that holds a state does not vote with it") \
   X(kHeldStateGoesBack, "held-state-goes-back", "S5", kRare, "a held state is replaced by an older revision") \
-  X(kHolderNotAwaited, "holder-not-awaited", "S5", kNeedle, \
+  X(kHolderNotAwaited, "holder-not-awaited", "S5", kRare, \
     "a founding goes on without a silent newcomer that holds a state") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
@@ -139,7 +139,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \
-  X(kHeaderUnchecked, "header-unchecked", "L1 contract", kNeedle, "a length with a flipped bit is accepted") \
+  X(kHeaderUnchecked, "header-unchecked", "P3 L1 contract", kNeedle, "a length with a flipped bit is accepted") \
   X(kTakenBackByABit, "taken-back-by-a-bit", "L1", kNeedle, "a bit flip in a trailer withdraws the segment") \
   X(kFirstTwoCompared, "first-two-compared", "L2 S1 S2", kRare, \
     "only the results of the first two members are compared") \

@@ -48,6 +48,8 @@ class OneState {
     const auto name = std::pair(call.peer, call.request.tag);
     if (call.request.state->restored) torn_.erase(name);
     if (torn_.contains(name)) without_.emplace(call.peer, call.id);
+    if (strategy_of(call) == state::Strategy::kSendOnly)
+      sent_.insert({call.launch.cohort, call.request.tag, call.launch.use});
     if (!brings(call)) return;
     revisions_[{call.launch.cohort, call.request.tag, call.launch.use}][call.group].insert(
         call.request.state->revision);
@@ -67,6 +69,9 @@ class OneState {
     if (call.kind != CallKind::kCollective || call.request.collective != wire::Collective::kSync) return {};
     if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
       return text_of(call.peer) + " only sends in " + text_of(outcome.round) + ", and was written to";
+    }
+    if (outcome.status == Status::kStateUndefined && outcome.retries == 0 && has_vote(call)) {
+      return words_of(call) + ": nobody has a state, but this peer came with one and votes";
     }
     if (!outcome.state_defined) return {};
     const bool ok = outcome.status == Status::kOk;
@@ -313,6 +318,13 @@ class OneState {
     return state.strategy != state::Strategy::kReceiveOnly && !state.blank && !without_.contains({call.peer, call.id});
   }
 
+  // Whether a sync elects the state of this peer, or another one: no peer only sends, and no other group must agree.
+  [[nodiscard]] bool has_vote(const Call& call) const {
+    const Name name{call.launch.cohort, call.request.tag, call.launch.use};
+    const auto groups = revisions_.find(name);
+    return brings(call) && !sent_.contains(name) && groups != revisions_.end() && groups->second.size() == 1;
+  }
+
   // `of`: the source of its revision and values.
   static Content content_of(const Call& call, auto&& fingerprint, const auto& of) {
     Content content{of.revision, of.values, {}};
@@ -338,10 +350,11 @@ class OneState {
     std::set<PeerId> now;
   };
 
-  std::map<Digest, std::vector<std::uint64_t>> bytes_;  // by root
-  std::set<Content> brought_;                           // contents of all peers that may send
-  std::map<std::tuple<CohortId, Tag, std::uint32_t>, std::map<GroupId, std::set<std::uint64_t>>>
-      revisions_;  // likewise
+  std::map<Digest, std::vector<std::uint64_t>> bytes_;                    // by root
+  std::set<Content> brought_;                                             // contents of all peers that may send
+  using Name = std::tuple<CohortId, Tag, std::uint32_t>;                  // of a round, in all groups
+  std::map<Name, std::map<GroupId, std::set<std::uint64_t>>> revisions_;  // likewise
+  std::set<Name> sent_;                                                   // rounds in which a peer only sends
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
   std::map<RoundKey, std::string> told_;
   std::set<PeerId> lost_;

@@ -29,8 +29,8 @@ constexpr Reason kImpossible[] = {
     {kPeerInput, "leaving going over", "Launch Admit Leave Publish Send Receive",
      "leave is the last call of an application (App::Phase), and an application makes no call when its run is over"},
     {kPeerInput, "in-rounds admitting", "Publish",
-     "an application calls publish when a sync has committed, before any other call, and syncs with no other call "
-     "open"},
+     "an application calls publish when a sync has committed or a step is over, before any other call, and syncs with "
+     "no other call open"},
     {kPeerInput, "over", "Stop Abandon", "an application does nothing when its run is over (App::on_event)"},
     {kPeerInput, "!new looking over", "Resolved Listening",
      "both inputs come before the peer dials the coordinator; the peer resolves the address again only when the dial "

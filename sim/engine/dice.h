@@ -59,6 +59,7 @@ enum class Purpose : std::uint64_t {
   kTransfer,
   kWindow,
   kDrip,
+  kHolders,
 };
 
 // One draw that decides several things, up to five.

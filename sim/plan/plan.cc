@@ -215,6 +215,7 @@ std::string validate_plan(const Plan& plan) {
   for (const auto& [name, permille] :
        {std::pair<std::string_view, std::uint64_t>{"staged_permille", plan.state.staged_permille},
         {"torn_permille", plan.state.torn_permille},
+        {"republish_permille", plan.state.republish_permille},
         {"short_permille", net.short_permille},
         {"pieces_permille", net.pieces_permille},
         {"apart_permille", net.apart_permille},

@@ -87,10 +87,11 @@ struct StatePlan {
   bool shared = false;       // peers sync their state after an admission; otherwise one broadcasts a few numbers
   std::uint32_t pieces = 0;  // of the largest tensor; 0: drawn, kStatePieces at most
   bool all_vote = true;      // in each sync; false: in some syncs some peers only send or only receive
-  std::uint32_t staged_permille = 500;  // share of the syncs that are staged; the others write to the state in place
-  bool publish = false;                 // peers publish the state, and waiting newcomers prefetch it
-  bool watch = false;                   // peers watch the state beside every collective
-  bool small_changes = false;           // a step changes few pieces of the state
+  std::uint32_t staged_permille = 500;   // share of the syncs that are staged; the others write to the state in place
+  bool publish = false;                  // peers publish the state, and waiting newcomers prefetch it
+  std::uint32_t republish_permille = 0;  // share of the steps after which a peer publishes it again, with publish
+  bool watch = false;                    // peers watch the state beside every collective
+  bool small_changes = false;            // a step changes few pieces of the state
   std::uint32_t torn_permille = 0;  // share of the processes whose memory holds parts of two states at first; some know
 
   bool operator==(const StatePlan&) const = default;

@@ -239,8 +239,8 @@ void refuse_some(Plan& plan, Dice dice) {
   }
 }
 
-// One process dies, or the streams between two hosts are reset, once, and nothing else happens: for P3. `whom`: hosts
-// 1..whom.
+// One process dies, or the streams between two hosts are reset, or a bit flips between them, once, and nothing else
+// happens: for P3. `whom`: hosts 1..whom.
 Entry one_break(Dice dice, std::uint32_t whom, std::uint64_t far) {
   const auto range = [&](std::uint64_t lo, std::uint64_t hi, std::uint64_t n) {
     return dice.range(lo, hi, Purpose::kOnce, 0, n);
@@ -251,6 +251,7 @@ Entry one_break(Dice dice, std::uint32_t whom, std::uint64_t far) {
   entry.after = nanoseconds(static_cast<std::int64_t>(range(0, far, 4) >> range(0, 6, 5)));
   entry.a = static_cast<std::uint32_t>(range(1, whom, 6));
   if (entry.fault == Fault::kCrash) return entry;
+  if (range(0, 2, 8) == 0) entry.fault = Fault::kFlip;
   entry.number = 1;
   entry.b = static_cast<std::uint32_t>(range(1, whom - 1, 7));
   if (entry.b >= entry.a) entry.b += 1;
@@ -407,6 +408,52 @@ void draw_namesakes(Plan& plan, Dice dice) {
     plan.entries.push_back(entry);
   }
   plan.end.safety = std::max(plan.end.safety, goes + plan.heartbeat * 4);
+}
+
+// Newcomers hold what members publish, for many steps without an admission. Then all members die, and the newcomers
+// found the run anew. In half of these plans a newcomer stands still at that moment.
+void lose_all_members(Plan& plan, Dice dice) {
+  const bool may =
+      plan.state.shared && plan.gangs.groups == 1 && plan.gangs.size == 1 && plan.peers >= 3 && plan.peers <= 12;
+  if (!may || !dice.permille(plan.entries.empty() ? 300 : 50, Purpose::kHolders, 0)) return;
+  DrawSeries range(dice, Purpose::kHolders, 1);
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  const auto time = [&](std::uint64_t lo, std::uint64_t hi) {
+    return nanoseconds(static_cast<std::int64_t>(range(lo, hi)));
+  };
+  plan.entries.clear();
+  plan.founders = static_cast<std::uint32_t>(range(1, std::min(3U, plan.peers - 2)));
+  plan.minimum_world = 1;
+  plan.state.publish = true;
+  plan.state.republish_permille = 50U << range(0, 4);
+  plan.state.all_vote = true;
+  plan.program.steps_per_admit = static_cast<std::uint32_t>(range(8, 60));
+  const Duration lost = time(beat * 6, beat * 30);
+  for (std::uint32_t host = plan.founders + 1; host <= plan.peers; ++host) {
+    plan.entries.push_back({.fault = Fault::kJoin, .after = time(0, static_cast<std::uint64_t>(lost.ns)), .a = host});
+  }
+  const std::uint64_t spread = range(0, 2) == 0 ? 0 : range(0, beat * 16);
+  Entry death;
+  Duration founded;
+  for (std::uint32_t host = 1; host <= plan.founders; ++host) {
+    death.fault = range(0, 2) == 0 ? Fault::kVanish : Fault::kCrash;
+    death.after = lost + time(0, spread);
+    death.a = host;
+    death.length = range(0, 2) == 0 ? time(beat, beat * 12) : Duration{};
+    plan.entries.push_back(death);
+    founded = std::max(founded, death.after + (death.fault == Fault::kVanish ? time(beat * 4, beat * 7) : Duration{}));
+  }
+  if (range(0, 1) == 0) {
+    const auto far = static_cast<std::uint64_t>(founded.ns);
+    Entry stall;
+    stall.fault = Fault::kStall;
+    stall.after = nanoseconds(static_cast<std::int64_t>(far - (range(0, beat) >> range(0, 8))));
+    stall.a = static_cast<std::uint32_t>(range(plan.founders + 1, plan.peers));
+    stall.length = time(beat / 8, beat * 7);
+    plan.entries.push_back(stall);
+  }
+  plan.end.safety = founded + plan.heartbeat * static_cast<std::int64_t>(range(10, 40));
+  plan.end.heal_after = plan.heartbeat * static_cast<std::int64_t>(range(8, 20));
 }
 
 // Peers leave during open work: a round that flows or commits, a view that members install one by one, a sync. In half
@@ -588,6 +635,7 @@ void narrow(Plan& plan, Draws& draws, Dice dice) {
 void add_rare_faults(Plan& plan, Dice dice) {
   answer_late(plan, dice);
   draw_drips(plan, dice);
+  lose_all_members(plan, dice);
   refuse_some(plan, dice);
 }
 

@@ -27,6 +27,7 @@ void visit_plan(P& plan, V&& v) {
   v("all_vote", plan.state.all_vote);
   v("staged_permille", plan.state.staged_permille);
   v("publish", plan.state.publish);
+  v("republish_permille", plan.state.republish_permille);
   v("watch", plan.state.watch);
   v("minimum_world", plan.minimum_world);
   v("small_changes", plan.state.small_changes);

@@ -185,6 +185,7 @@ class ScenarioReader {
       plan.state.staged_permille = staged.value_or(false) ? 1000 : 0;
     }
     top("publish", plan.state.publish);
+    top("republish_permille", plan.state.republish_permille);
     top("watch", plan.state.watch);
     top("small_changes", plan.state.small_changes);
     top("torn_permille", plan.state.torn_permille);
@@ -276,6 +277,7 @@ class ScenarioReader {
                                        {"all_vote", plan.state.all_vote != unsaid.state.all_vote},
                                        {"staged", plan.state.staged_permille != unsaid.state.staged_permille},
                                        {"publish", plan.state.publish != unsaid.state.publish},
+                                       {"republish_permille", plan.state.republish_permille != 0},
                                        {"watch", plan.state.watch != unsaid.state.watch},
                                        {"small_changes", plan.state.small_changes},
                                        {"torn_permille", plan.state.torn_permille != 0}}) {

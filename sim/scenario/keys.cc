@@ -53,6 +53,7 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "staged", "true",
      "with share_state: pieces land beside the state; false: in it; without it: some syncs this way, some that"},
     {"top", "publish", "false", "true, with share_state: members publish their state, and newcomers prefetch it"},
+    {"top", "republish_permille", "0", "with publish: of steps, after which a member publishes its state again"},
     {"top", "watch", "false", "true, with share_state: members watch their state beside every collective"},
     {"top", "small_changes", "false", "true, with share_state: a step changes few pieces of the state"},
     {"top", "torn_permille", "0", "with share_state: of processes, whose memory holds parts of two states at first"},

@@ -471,6 +471,7 @@ void App::step_is_over() {
     phase_ = Phase::kAdmitting;
     later(Do::kAdmit, 0, wait);
   } else {
+    if (publishes_again()) later(Do::kPublish, 0, 1);
     later(Do::kStep, 0, wait);
   }
 }

@@ -128,6 +128,7 @@ class App final : public Program {
   [[nodiscard]] std::uint64_t piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const;
   [[nodiscard]] bool same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const;
   void publish();
+  [[nodiscard]] bool publishes_again() const;
   void prefetch();
   [[nodiscard]] bool take_prefetched();
   void state_synced(const Call& call);

@@ -203,6 +203,11 @@ void App::apply(std::uint64_t drift, const Request& copy, state::Statement& stat
 
 void App::publish() { shared_.published = share(CallKind::kPublish, request_of(statement()), {}); }
 
+// After a step: members publish different revisions then, or end a publication while newcomers fetch it.
+bool App::publishes_again() const {
+  return plan_.state.publish && dice_.permille(plan_.state.republish_permille, Purpose::kHolders, process_, step_);
+}
+
 void App::prefetch() {
   if (phase_ != Phase::kConnecting) return;
   const auto state = statement();

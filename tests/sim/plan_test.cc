@@ -127,6 +127,7 @@ state_pieces = 0
 all_vote = true
 staged_permille = 500
 publish = false
+republish_permille = 0
 watch = false
 minimum_world = 1
 small_changes = false
