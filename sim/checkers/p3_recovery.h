@@ -1,6 +1,6 @@
-// P3: a single fault costs a few round trips. If one process dies, or all streams between two hosts are reset, once,
-// and nothing else happens, a collective ends within a stated bound after the fault and its last launch. It waits for
-// no silence, and for none of the time-outs that L1 allows.
+// P3: a single fault costs a few round trips. If one process dies, or all streams between two hosts are reset, or a bit
+// flips on the way between two peers, once, and nothing else happens, a collective ends within a stated bound after the
+// fault and its last launch. It waits for no silence, and for none of the time-outs that L1 allows.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,14 @@ class Recovery {
 
   // `hits`: the fault finds a process, or streams.
   void began(const Entry& entry, bool hits, Instant now) {
-    if (entry.fault == Fault::kJoin || !hits) return;
+    const bool flips = entry.fault == Fault::kFlip && entry.number <= 1;  // later: see flipped()
+    if (entry.fault == Fault::kJoin || flips || !hits) return;
     const bool reset = entry.fault == Fault::kReset && entry.a != entry.b && entry.number <= 1;
     if ((entry.fault != Fault::kCrash && !reset) || broke_ != kNever) judges_ = false;
+    broke_ = now;
+  }
+  void flipped(Instant now) {
+    if (broke_ != kNever) judges_ = false;
     broke_ = now;
   }
   [[nodiscard]] bool judges() const { return judges_ && broke_ != kNever; }
