@@ -303,6 +303,28 @@ TEST(Cli, StatusAsJsonDescribesAnEndedRun) {
   EXPECT_EQ(j.at("counters").at("lost"), 0);
 }
 
+// A member is killed while it is in the run.
+TEST(Cli, StatusNamesThePeerOfATrouble) {
+  const Coordinator coordinator;
+  Running peer({"bench", "--coordinator", coordinator.address(), "-p", "1", "-c", "barrier", "-n", "100000000"});
+  const auto status = [&] { return nlohmann::json::parse(run("status --json " + coordinator.address()).text); };
+  nlohmann::json before = status();
+  for (int i = 0; i < 200 && before.at("members").empty(); ++i) before = status();
+  ASSERT_EQ(before.at("members").size(), 1U);
+  EXPECT_TRUE(before.at("troubles").empty());
+  const std::string id = before.at("members").at(0).at("id");
+  peer.end(SIGKILL);
+  nlohmann::json after = status();
+  for (int i = 0; i < 200 && after.at("troubles").empty(); ++i) after = status();
+  ASSERT_EQ(after.at("troubles").size(), 1U);
+  const nlohmann::json& trouble = after.at("troubles").at(0);
+  EXPECT_EQ(trouble.at("peer"), id);
+  EXPECT_FALSE(trouble.contains("other"));
+  EXPECT_THAT(trouble.at("text").get<std::string>(), HasSubstr("is lost: its stream to the coordinator ended"));
+  const Ran ran = run("status " + coordinator.address());
+  EXPECT_THAT(ran.text, HasSubstr(" s ago: " + trouble.at("text").get<std::string>()));
+}
+
 TEST(Cli, StatusWithoutACoordinatorSaysSo) {
   const std::string address = [] {
     Coordinator coordinator;
