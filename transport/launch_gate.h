@@ -63,8 +63,8 @@ class LaunchGate {
   struct State {
     std::mutex mutex;
     std::condition_variable freed;
-    std::size_t calls_left;
-    std::size_t bytes_left;
+    std::size_t calls_left = 0;
+    std::size_t bytes_left = 0;
     std::size_t waiting = 0;  // threads
     [[nodiscard]] bool takes(std::size_t bytes);
   };

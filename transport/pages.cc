@@ -1,9 +1,9 @@
 #include "transport/pages.h"
 
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
+#include <ctime>
 
 namespace lockstep::transport {
 namespace {
