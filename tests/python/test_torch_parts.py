@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import types
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,6 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 import lockstep.torch as lt  # noqa: E402
 from lockstep.torch._chain import Chain, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
+from lockstep.torch._place import Place  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
 from lockstep.torch._work import Ended  # noqa: E402
@@ -242,3 +244,25 @@ def test_sparse_tensors_that_differ_are_refused() -> None:
         sum_of_coo([coo([1], [1.0]), coo([1], [1.0]).double()], "sum")
     with pytest.raises(TypeError, match="sparse tensors have no max; allowed: SUM and AVG"):
         CooSum(coo([1], [1.0]), Reduction("max"), 2)
+
+
+def test_leaving_takes_no_longer_than_it_may() -> None:
+    """Neither the other rank, which stays, nor a call of both, which it never makes, holds the first rank longer."""
+    store = torch.distributed.HashStore()
+    places: list[Any] = [None, None]
+
+    def come(rank: int) -> None:
+        places[rank] = Place(store, rank, 2, timedelta(seconds=60), None)
+
+    threads = [threading.Thread(target=come, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    work = places[0].run.barrier_async()
+    began = time.monotonic()
+    places[0].leave(4.0)
+    assert 3.0 <= time.monotonic() - began < 7.0  # one wait after the other would take 8 s
+    with pytest.raises(lockstep.Error):
+        work.wait()
+    places[1].close()

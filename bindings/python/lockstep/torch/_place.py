@@ -20,6 +20,7 @@ HOST = "LOCKSTEP_HOST"
 """Environment variable with this host's address for other processes, where the address cannot be guessed."""
 
 _POLL = 0.002  # seconds between two looks at torch's store
+_LEAVING_TAKES = 1.0  # seconds at most of those for leaving, if the other ranks have not gone before
 _SLICE = 0.1  # seconds after which a wait looks whether it still makes sense
 
 
@@ -109,12 +110,13 @@ class Place:
         return max(0.001, self._limit - time.monotonic())
 
     def leave(self, others_leave_within: float) -> None:
-        """Leaves the run. The process that runs the coordinator first waits for the others, at most so many seconds."""
+        """Leaves the run, in so many seconds. The process that runs the coordinator first waits for the others."""
         limit = time.monotonic() + others_leave_within
+        alone = limit - min(_LEAVING_TAKES, others_leave_within / 2)
         try:
-            while self.coordinator is not None and self.run.world_size > 1 and time.monotonic() < limit:
+            while self.coordinator is not None and self.run.world_size > 1 and time.monotonic() < alone:
                 time.sleep(0.002)  # no call waits for fewer members
-            self.run.leave(timeout=others_leave_within)
+            self.run.leave(timeout=max(_SLICE, limit - time.monotonic()))
         except Error:
             pass  # the run is over already
         self.close()
