@@ -68,8 +68,8 @@ class Reactor {
     if (!done() && ownership_.acquire()) run_as_caller(spin, std::move(done));
   }
 
-  // Runs the handlers that are ready on this thread, unless another thread runs them. A call that began there goes on when
-  // somebody waits for it (run_until), or after two milliseconds.
+  // Runs the handlers that are ready on this thread, unless another thread runs them. A call that began there goes on
+  // when somebody waits for it (run_until), or after two milliseconds.
   void run_ready();
 
   // The thread runs the handlers, unless another one does.

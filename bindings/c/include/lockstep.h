@@ -1063,8 +1063,8 @@ typedef void (*lockstep_end_fn)(void* user);
 LOCKSTEP_API lockstep_status lockstep_notify(lockstep_work* work, lockstep_end_fn ended, void* user);
 
 /* As lockstep_notify(), for a program that will wait for the call. A small transfer begins on the calling thread and
- * goes on in lockstep_wait(): no thread has to wake up. If nobody waits, a thread of the library carries it on, after at
- * most two milliseconds, or at once after lockstep_notify(). */
+ * goes on in lockstep_wait(): no thread has to wake up. If nobody waits, a thread of the library carries it on, after
+ * at most two milliseconds, or at once after lockstep_notify(). */
 LOCKSTEP_API lockstep_status lockstep_on_end(lockstep_work* work, lockstep_end_fn ended, void* user);
 
 /* Frees the handle. Aborts a call in flight and waits for its end first, so that the call's memory is the caller's
