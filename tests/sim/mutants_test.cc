@@ -226,8 +226,8 @@ TEST(Rotation, SevenPartsOfAllMutantsTakeAboutAsLong) {
   const double largest = *std::max_element(costs.begin(), costs.end());
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   EXPECT_LE(*most - *least, largest);
-  // Budget: two cores, five minutes, 60 seeds/s on each.
-  EXPECT_LE(*most, 36'000);
+  // Budget: two cores, six minutes, 60 seeds/s on each.
+  EXPECT_LE(*most, 43'200);
 }
 
 // The rate is believed after kMostSearches only: five may be bad luck.
