@@ -206,7 +206,9 @@ Holdings Peer::Machine::holdings() {
   held.awaited += rounds_.passing();
   archive::Census transfers;
   point_to_point_.archive(transfers);
-  held.awaited += transfers.entries();  // members that this peer has transfers with, and what they have not heard
+  // Members that this peer has transfers with, what they have not heard, and sends of theirs that no receive has taken;
+  // each of these has a prefix for jobs.
+  held.awaited += transfers.entries() + point_to_point_.remembered();
   for (const auto& [id, cohort] : views_.cohorts()) {
     for (const auto& [peer, admit] : cohort.pending_admits) held.awaited += 1 + admit.open.size();
     if (cohort.retained_for_leavers.empty()) continue;  // then it has no generation but the current one

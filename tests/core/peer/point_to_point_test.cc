@@ -183,6 +183,22 @@ TEST_F(Transfers, ATimeOutNamesTheCallAndWhatItWaitsFor) {
             "recv of u8 [8] with tag 3 from p1: me timed out after 30 ms: p1 has not sent it");
 }
 
+// S11: a program may take its time to receive.
+TEST_F(Transfers, SendsThatNoReceiveHasTakenCountAsAwaited) {
+  const auto others = [&] {
+    const Holdings held = run->me.holdings();
+    return held.entries - held.awaited - held.spare;
+  };
+  says(offer_of(1, 5, true));
+  sends(1, 0, 5);
+  const std::size_t before = others();
+  for (std::uint64_t i = 2; i <= 20; ++i) {
+    says(offer_of(i, 5, true));
+    sends(i, 0, 5);
+  }
+  EXPECT_EQ(others(), before);
+}
+
 TEST_F(Transfers, LiesEndTheirStream) {
   const std::function<void(Transfers&)> lies[] = {
       [](Transfers& t) { t.says(report_of(1, 0, 1, wire::SendState::kReceived)); },
