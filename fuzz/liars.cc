@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <limits>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -214,6 +215,8 @@ class AgainstPeer {
       }
       case 10: return share();
       case 11: return name_sources();
+      case 12: return transfer();
+      case 13: return tell_of_transfers();
       default: break;
     }
     if (neighbours_.empty()) return answer_dials();
@@ -317,6 +320,15 @@ class AgainstPeer {
       if (choices_.one_in(8)) state.strategy = static_cast<state::Strategy>(choices_.below(state::kStrategyCount));
     }));
   }
+  // A point-to-point send, or a receive; of several segments, or small enough to go at once.
+  void transfer() {
+    const PeerId other = choices_.one_in(8) ? PeerId{} : choices_.of(known_.peers);
+    const Tag tag{choices_.below(3)};
+    const std::uint64_t count = choices_.one_in(4) ? 20'000 : choices_.below(64);
+    const Duration timeout = choices_.one_in(4) ? milliseconds(300) : Duration{};
+    calls_.push_back(choices_.one_in(2) ? me_.send(other, tag, count, timeout)
+                                        : me_.receive(other, tag, count, timeout));
+  }
   void call() {
     switch (choices_.below(6)) {
       case 0: calls_.push_back(me_.admit(static_cast<std::uint32_t>(choices_.below(4)))); return;
@@ -401,6 +413,49 @@ class AgainstPeer {
     if (choices_.one_in(4)) link.key = wire::prefetcher_key({}, link.from);
     end.say(link);
   }
+  // Messages about transfers, most of which fit the ones before.
+  void tell_of_transfers() {
+    if (neighbours_.empty()) return;
+    FarEnd& neighbour = *choices_.of(neighbours_);
+    Told& told = told_[&neighbour];
+    const std::uint64_t id = 1 + choices_.below(4);
+    switch (choices_.below(5)) {
+      case 0: {
+        auto offer = chosen<wire::SendOffer>(choices_, known_);
+        offer.tag.value %= 3;
+        offer.count = choices_.one_in(4) ? 20'000 : choices_.below(64);
+        offer.segment_bytes = offer.eager || choices_.one_in(2) ? 70'000 : 16;
+        offer.heard = 0;
+        if (!choices_.one_in(8)) offer.number = ++told.number;
+        if (!choices_.one_in(8)) offer.id = ++told.id;
+        offers_[offer.id] = offer;
+        return neighbour.say(offer);
+      }
+      case 1: {
+        auto report = chosen<wire::SendReport>(choices_, known_);
+        report.id = id;
+        report.heard = choices_.below(4);
+        if (!choices_.one_in(8)) report.number = ++told.number;
+        return neighbour.say(report);
+      }
+      case 2: {
+        auto ready = chosen<wire::SendReady>(choices_, known_);
+        ready.id = id;
+        if (choices_.one_in(2)) ready.have.clear();
+        return neighbour.say(ready);
+      }
+      case 3: return neighbour.say(wire::SendsHeard{choices_.below(4), choices_.one_in(2)});
+      default: break;
+    }
+    const wire::SendOffer& offer = offers_[id];
+    const std::uint64_t length = std::min<std::uint64_t>(offer.count * size_of(offer.type), offer.segment_bytes);
+    wire::Segment segment{wire::send_key(id), {}, wire::Phase::kTransfer, SegmentIndex{0}, 0};
+    if (choices_.one_in(4)) segment.index.value = static_cast<std::uint32_t>(choices_.below(8));
+    segment.length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, 70'000));
+    const std::vector<std::byte> payload(segment.length, std::byte{1});
+    neighbour.say_segment(segment, std::byte{1}, checksum(payload) + (choices_.one_in(8) ? 1U : 0U),
+                          choices_.one_in(8));
+  }
   void answer_dials() {
     for (FarEnd* end : me_.streams.dialling()) {
       if (choices_.one_in(4)) {
@@ -419,6 +474,12 @@ class AgainstPeer {
   PeerHost me_;
   FarEnd* coordinator_ = nullptr;
   std::vector<FarEnd*> neighbours_;
+  struct Told {
+    std::uint64_t number = 0;  // of its last message about transfers
+    std::uint64_t id = 0;      // of its last offer
+  };
+  std::map<const FarEnd*, Told> told_;
+  std::map<std::uint64_t, wire::SendOffer> offers_;  // the last one of each id, of any neighbour
   std::vector<PeerId> members_;
   std::vector<CallId> calls_;
 };
