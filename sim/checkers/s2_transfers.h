@@ -1,7 +1,8 @@
 // Point-to-point transfers. S2: a receive that has ended well holds what one send of its tag and of its sender gave; no
 // other receive has taken that send, and the sends of one member with one tag are taken in the order of their calls, by
-// receives in the order of theirs. L1: a transfer that both sides have called ends. L2: no transfer ends without a
-// cause, and the loss of a third member is none. S10: arguments that agree are not refused.
+// receives in the order of theirs. A send that has ended well is at its receiver, whatever happens to its sender. L1: a
+// transfer that both sides have called ends, on both sides. L2: no transfer ends without a cause, the loss of a third
+// member is none, and a leave ends after the transfers of its caller. S10: arguments that agree are not refused.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +33,7 @@ class Transfers {
   // The call's memory has its contents.
   void called(const Call& call) {
     if (call.kind == CallKind::kSend) {
-      ways_[{call.peer, call.transfer.peer, call.transfer.tag}].sends.push_back({&call, false});
+      ways_[{call.peer, call.transfer.peer, call.transfer.tag}].sends.push_back({&call, nullptr});
     } else {
       receives_[{call.peer, call.transfer.tag}].push_back(&call);
     }
@@ -40,33 +42,52 @@ class Transfers {
   // A call has ended.
   Complaint ended(const Call& call, const Memory& memory, const IsGone& gone) {
     const peer::Outcome& outcome = *call.outcome;
-    if (is_out(outcome.status) || outcome.status == Status::kTimedOut) return {};
     const bool sends = call.kind == CallKind::kSend;
+    if (outcome.status == Status::kOk) return sends ? Complaint{} : received(call, memory);
+    if (is_out(outcome.status)) return {};
     const std::string what = text_of(call.peer) + ": " + outcome.text;
+    const bool is_early = !sends && holds_the_next(call);
+    // A loss ends no receive that has its tensor; any other end may take a send with it.
+    const bool is_loss = outcome.status == Status::kPeerLost || outcome.status == Status::kInvalidArgument;
+    if (!sends && !is_loss) broken_.insert({call.peer, call.transfer.tag});
     switch (outcome.status) {
-      case Status::kOk: return sends ? Complaint{} : received(call, memory);
       case Status::kPeerLost:
       case Status::kInvalidArgument:  // it was no member when the call was made
-        if (gone(outcome.partner.is_nobody() ? call.transfer.peer : outcome.partner)) return {};
-        return what + " (the other member lives and does not leave)";
+        if (!gone(partner_of(call))) return what + " (the other member lives and does not leave)";
+        return is_early ? Complaint(what + " (its send had ended well before)") : Complaint{};
+      case Status::kTimedOut:
+        if (anybody(call, [](const Call& one) { return one.transfer.timeout.ns > 0; })) return {};
+        return what + " (no side has a time-out)";
       case Status::kAborted:
-        if (anybody_stopped(call)) return {};
+        if (anybody(call, [](const Call& one) { return one.stopped; })) return {};
         [[fallthrough]];
       default: return what + " (both sides gave the same arguments, and nobody stopped the transfer)";
     }
+  }
+
+  // Its caller has left the run politely, and the call is still open.
+  [[nodiscard]] static Complaint left_behind(const Call& call) {
+    return text_of(call.peer) + " has left the run before its " + text_of(call) + " ended";
+  }
+
+  // Whether the other side of a send has called: it is the first in line, or a receive has taken it.
+  [[nodiscard]] bool is_awaited(const Call& send, const IsGone& gone) const {
+    return taker_of(send) != nullptr ? !gone(send.transfer.peer) : receive_for(send, gone) != nullptr;
   }
 
   // An open call that should have ended by now: both sides have made their call, and it is the first in line.
   [[nodiscard]] Complaint overdue(const Call& call, Instant healed, Instant now, Duration bound,
                                   const IsGone& gone) const {
     const bool sends = call.kind == CallKind::kSend;
-    const Call* const other = sends ? receive_for(call, gone) : send_for(call, gone);
+    const Call* const taker = sends ? taker_of(call) : nullptr;
+    if (taker != nullptr && gone(taker->peer)) return {};  // with it the report of the receipt
+    const Call* const other = taker != nullptr ? taker : sends ? receive_for(call, gone) : send_for(call, gone);
     if (other == nullptr) return {};
-    const Instant since = std::max({call.made, other->made, healed});
+    const Instant since = std::max({call.made, taker != nullptr ? taker->ended : other->made, healed});
     if (now - since <= bound) return {};
     return text_of(call.peer) + " waits in its " + name_of(call.kind) + " with tag " +
            std::to_string(call.transfer.tag.value) + " since " + text_of(since) + ", although " + text_of(other->peer) +
-           " has called the other side";
+           (taker != nullptr ? " has received it" : " has called the other side");
   }
 
  private:
@@ -78,7 +99,7 @@ class Transfers {
   };
   struct Sent {
     const Call* call = nullptr;
-    bool taken = false;
+    const Call* taker = nullptr;  // the receive that has ended well with it
   };
   struct Traffic {
     std::vector<Sent> sends;                                      // in the order of the calls
@@ -93,7 +114,7 @@ class Transfers {
     if (!wanted.peer.is_nobody() && wanted.peer != outcome.partner) return what + "what it wanted of another member";
     const auto way = ways_.find({outcome.partner, call.peer, wanted.tag});
     if (way == ways_.end()) return what + "what nobody has sent with that tag";
-    if (wanted.memory.length < 16) return {};  // several may be alike
+    if (!is_known_by_content(call)) return {};
     const std::uint64_t holds = memory.fingerprint(wanted.memory);
     std::vector<Sent>& sends = way->second.sends;
     const auto same = [&](const Sent& sent) { return sent.call->prints.inputs.front() == holds; };
@@ -101,7 +122,7 @@ class Transfers {
     if (at == sends.end()) return what + "bytes that were not sent";
     if (at->call->transfer.count != wanted.count || at->call->transfer.type != wanted.type)
       return what + "another count or type";
-    if (std::exchange(at->taken, true)) return what + "the same send a second time";
+    if (std::exchange(at->taker, &call) != nullptr) return what + "the same send a second time";
     const auto place = static_cast<std::size_t>(at - sends.begin());
     for (const auto& [receive, send] : way->second.received) {
       if ((receive < call.id.value) != (send < place)) return what + "sends in another order than that of their calls";
@@ -110,54 +131,105 @@ class Transfers {
     return {};
   }
 
-  // Whether a program has stopped this transfer, or one that it may have met.
-  [[nodiscard]] bool anybody_stopped(const Call& call) const {
-    const bool sends = call.kind == CallKind::kSend;
+  // Shorter tensors may be alike.
+  [[nodiscard]] static bool is_known_by_content(const Call& call) { return call.transfer.memory.length >= 16; }
+
+  [[nodiscard]] static PeerId partner_of(const Call& call) {
     const PeerId partner = call.outcome->partner;
-    const auto way = ways_.find({sends ? call.peer : partner, sends ? partner : call.peer, call.transfer.tag});
-    if (call.stopped || way == ways_.end()) return call.stopped;
-    const auto is_stopped = [](const Sent& sent) { return sent.call->stopped; };
-    return std::any_of(way->second.sends.begin(), way->second.sends.end(), is_stopped);
+    return partner.is_nobody() ? call.transfer.peer : partner;
+  }
+
+  [[nodiscard]] static bool fits(const Call& receive, PeerId from) {
+    return receive.transfer.peer.is_nobody() || receive.transfer.peer == from;
+  }
+
+  // Whether it holds for this transfer, or for one that it may have met.
+  template <typename Is>
+  [[nodiscard]] bool anybody(const Call& call, Is&& is) const {
+    const bool sends = call.kind == CallKind::kSend;
+    const PeerId from = sends ? call.peer : partner_of(call);
+    const PeerId to = sends ? partner_of(call) : call.peer;
+    if (is(call)) return true;
+    const auto way = ways_.find({from, to, call.transfer.tag});
+    const auto is_sent = [&](const Sent& sent) { return is(*sent.call); };
+    if (way != ways_.end() && std::any_of(way->second.sends.begin(), way->second.sends.end(), is_sent)) return true;
+    const auto receives = receives_.find({to, call.transfer.tag});
+    return receives != receives_.end() &&
+           std::any_of(receives->second.begin(), receives->second.end(),
+                       [&](const Call* receive) { return fits(*receive, from) && is(*receive); });
+  }
+
+  // Whether a receive has ended in vain although the send that it should take had ended well. Another receive that has
+  // ended in vain may have taken that send.
+  [[nodiscard]] bool holds_the_next(const Call& receive) const {
+    const auto way = ways_.find({partner_of(receive), receive.peer, receive.transfer.tag});
+    if (way == ways_.end() || broken_.contains({receive.peer, receive.transfer.tag})) return false;
+    const auto at = std::find_if(way->second.sends.begin(), way->second.sends.end(),
+                                 [](const Sent& sent) { return sent.taker == nullptr; });
+    if (at == way->second.sends.end() || !has_ended_well(*at->call)) return false;
+    const auto& waiting = receives_.at({receive.peer, receive.transfer.tag});
+    return std::none_of(waiting.begin(), waiting.end(), [&](const Call* other) {
+      return other->id.value < receive.id.value && !other->outcome && fits(*other, at->call->peer);
+    });
+  }
+
+  [[nodiscard]] static bool has_ended_well(const Call& send) {
+    return send.outcome && send.outcome->status == Status::kOk && is_known_by_content(send);
+  }
+
+  // The receive that has ended with this send; null: none.
+  [[nodiscard]] const Call* taker_of(const Call& send) const {
+    const auto way = ways_.find({send.peer, send.transfer.peer, send.transfer.tag});
+    if (way == ways_.end()) return nullptr;
+    const auto at = std::find_if(way->second.sends.begin(), way->second.sends.end(),
+                                 [&](const Sent& sent) { return sent.call == &send; });
+    return at == way->second.sends.end() ? nullptr : at->taker;
   }
 
   // The receive that should take this send: the first open one, if this send is the first that nobody has taken.
   [[nodiscard]] const Call* receive_for(const Call& send, const IsGone& gone) const {
-    if (gone(send.transfer.peer) || first_on({send.peer, send.transfer.peer, send.transfer.tag}) != &send)
-      return nullptr;
+    const auto way = ways_.find({send.peer, send.transfer.peer, send.transfer.tag});
+    if (gone(send.transfer.peer) || way == ways_.end() || first_open(way->second) != &send) return nullptr;
     const auto waiting = receives_.find({send.transfer.peer, send.transfer.tag});
     if (waiting == receives_.end()) return nullptr;
-    const auto at = std::find_if(waiting->second.begin(), waiting->second.end(), [&](const Call* receive) {
-      const PeerId from = receive->transfer.peer;
-      return !receive->outcome && (from.is_nobody() || from == send.peer);
-    });
+    const auto at = std::find_if(waiting->second.begin(), waiting->second.end(),
+                                 [&](const Call* receive) { return !receive->outcome && fits(*receive, send.peer); });
     return at == waiting->second.end() ? nullptr : *at;
   }
 
+  // The send that this receive should take, if the receive is the first that is open.
   [[nodiscard]] const Call* send_for(const Call& receive, const IsGone& gone) const {
     const auto& waiting = receives_.at({receive.peer, receive.transfer.tag});
     const auto first = std::find_if(waiting.begin(), waiting.end(), [](const Call* open) { return !open->outcome; });
     if (first == waiting.end() || *first != &receive) return nullptr;
     for (const auto& [way, traffic] : ways_) {
-      if (way.to != receive.peer || way.tag != receive.transfer.tag || gone(way.from)) continue;
-      if (!receive.transfer.peer.is_nobody() && receive.transfer.peer != way.from) continue;
-      const Call* const send = first_on(way);
-      if (send != nullptr && !send->outcome) return send;
+      if (way.to != receive.peer || way.tag != receive.transfer.tag || !fits(receive, way.from)) continue;
+      if (const Call* const held = first_held(way, traffic)) return held;
+      if (gone(way.from)) continue;
+      if (const Call* const send = first_open(traffic)) return send;
     }
     return nullptr;
   }
 
-  // The first send that is open; null if one that nobody has taken comes before it.
-  [[nodiscard]] const Call* first_on(const Way& way) const {
-    const auto traffic = ways_.find(way);
-    if (traffic == ways_.end()) return nullptr;
-    for (const Sent& sent : traffic->second.sends) {
-      if (!sent.taken && !sent.call->outcome) return sent.call;
+  [[nodiscard]] static const Call* first_open(const Traffic& traffic) {
+    for (const Sent& sent : traffic.sends) {
+      if (sent.taker == nullptr && !sent.call->outcome) return sent.call;
+    }
+    return nullptr;
+  }
+
+  // The first send that has ended well and that nobody has taken: it waits at its receiver.
+  [[nodiscard]] const Call* first_held(const Way& way, const Traffic& traffic) const {
+    if (broken_.contains({way.to, way.tag})) return nullptr;
+    for (const Sent& sent : traffic.sends) {
+      if (sent.taker == nullptr && has_ended_well(*sent.call)) return sent.call;
     }
     return nullptr;
   }
 
   std::map<Way, Traffic> ways_;
   std::map<std::pair<PeerId, Tag>, std::vector<const Call*>> receives_;  // in the order of the calls
+  std::set<std::pair<PeerId, Tag>> broken_;                              // some such receive has ended in vain
 };
 
 }  // namespace lockstep::sim

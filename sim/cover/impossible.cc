@@ -150,12 +150,10 @@ constexpr Reason kImpossible[] = {
 };
 
 constexpr Reason kUnreached[] = {
-    {kPeerInput, "idle in-rounds admitting frozen", "Send Receive",
-     "the application makes transfers (a plan with transfers = true), which the swarm does not draw"},
-    {kPeerMessage, "idle in-rounds admitting frozen leaving", "SendOffer SendReport SendReady SendsHeard",
-     "the application makes transfers (a plan with transfers = true), which the swarm does not draw"},
-    {kPeerMessage, "going", "SendOffer SendReport SendsHeard",
-     "the application makes transfers (a plan with transfers = true), which the swarm does not draw"},
+    {kPeerMessage, "leaving", "SendOffer SendReady",
+     "a member sends to one that has just called leave, or asks it for a tensor, before it hears so"},
+    {kPeerMessage, "going", "SendOffer SendReport",
+     "another member sends to one that has said Leave, or frees what it held of it, before it installs that view"},
     {kPeerInput, "waiting invited", "Revoked",
      "a newer state replaces the state that the peer prefetches, or the peer is admitted, while a piece is on its way"},
     {kPeerMessage, "admitting", "PieceDigests",

@@ -160,6 +160,7 @@ bool counts_from_start(const Entry& entry) {
 
 std::string validate_plan(const Plan& plan) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30U;
+  constexpr std::uint32_t kMostSends = 1000;
   constexpr std::size_t kMostLinks = 60 * 61 / 2;
   constexpr std::uint64_t kMostRealBytes = std::uint64_t{64} << 20U;
   const NetworkOptions& net = plan.network;
@@ -190,6 +191,9 @@ std::string validate_plan(const Plan& plan) {
   if (plan.links.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.program.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
+  if (plan.program.sends_to_next > kMostSends) return must("sends_to_next", "0.." + std::to_string(kMostSends));
+  if (plan.program.sends_to_next > 0 && plan.auto_admit)
+    return "sends_to_next needs peers that know each other's steps: without auto_admit";
   if (plan.program.work.size() > 64) return must("work", "at most 64 collectives");
   for (const Work& work : plan.program.work) {
     const std::uint64_t bytes = work.count * size_of(work.type);

@@ -124,9 +124,11 @@ struct ProgramPlan {
   std::vector<Work> work;
   std::uint32_t ops_per_step = 2;
   std::uint64_t max_count = 4096;
-  bool reduces = false;                // half of the broadcasts that are drawn are reduces
-  bool exchanges = false;              // half of the reduce-scatters and all-gathers that are drawn are exchanges
-  bool transfers = false;              // point-to-point transfers beside the collectives
+  bool reduces = false;    // half of the broadcasts that are drawn are reduces
+  bool exchanges = false;  // half of the reduce-scatters and all-gathers that are drawn are exchanges
+  bool transfers = false;  // point-to-point transfers beside the collectives, drawn
+  // Small tensors that each member sends to the next one in each step, all at once; the step waits for them.
+  std::uint32_t sends_to_next = 0;
   Duration think = milliseconds(100);  // approximate pause between steps
   Duration call_timeout{};             // of every collective; 0: none
 

@@ -699,6 +699,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (faults != 0) draw_strangers(plan, dice);
   plan.program.reduces = dice.permille(500, Purpose::kReduce, 0);
   plan.program.exchanges = dice.permille(500, Purpose::kExchange, 0);
+  plan.program.transfers = dice.permille(400, Purpose::kTransfer, 0, 0, 2);  // the program draws with 0 and 1
   if (faults > 0) part(plan, dice);
   if (!options.calm) flip_bits(plan, dice);
   if (draws.permille(750))

@@ -25,8 +25,10 @@ struct Counts {
   std::uint64_t launches = 0;
   std::uint64_t commits = 0;  // rounds, not calls
   std::uint64_t aborts = 0;
-  std::uint64_t retries = 0;  // calls whose round was attempted again
-  std::uint64_t unknown = 0;  // calls that ended with `outcome unknown`
+  std::uint64_t retries = 0;           // calls whose round was attempted again
+  std::uint64_t unknown = 0;           // calls that ended with `outcome unknown`
+  std::uint64_t received = 0;          // point-to-point transfers that their receiver has
+  std::uint64_t failed_transfers = 0;  // sends and receives that ended otherwise
   std::uint64_t views = 0;
   std::uint64_t kills = 0;
   std::uint64_t stalls = 0;
@@ -49,6 +51,8 @@ void visit_counts(V&& v, C&... counts) {
   v("aborts", counts.aborts...);
   v("retries", counts.retries...);
   v("unknown", counts.unknown...);
+  v("received", counts.received...);
+  v("failed_transfers", counts.failed_transfers...);
   v("views", counts.views...);
   v("kills", counts.kills...);
   v("stalls", counts.stalls...);

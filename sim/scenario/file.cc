@@ -249,6 +249,7 @@ class ScenarioReader {
   }
 
   void read_work(TomlReader& top) {
+    top("sends_to_next", scenario_.base.program.sends_to_next);
     const toml::node* node = top.take("work");
     if (node == nullptr) return;
     const toml::array* list = node->as_array();

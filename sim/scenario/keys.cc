@@ -82,6 +82,8 @@ constexpr ScenarioKey kTopKeys[] = {
      "than 8 bits go up); loop: at least so "
      "many "
      "commits after the faults"},
+    {"top", "sends_to_next", "20",
+     "small tensors that each member sends to the next one in each step, all at once; the step waits for them"},
     {"top", "regions", R"({ eu = "a b" })", "see below"},
     {"top", "link", R"([{ between = "a b" }])", "see below"},
     {"top", "line", R"([{ of = "a" }])", "see below"},

@@ -85,6 +85,14 @@ Duration time_of_step(const Plan& plan) {
     ns += static_cast<double>(step.size()) * 2.0 * (kStatePieces + 1) * 2100 / 1024 *
           static_cast<double>(plan.delays.kernel_ns_per_kib);
   }
+  if (plan.program.transfers || plan.program.sends_to_next > 0) {
+    const std::uint64_t drawn = std::max(3 * plan.program.max_count, kManyTransfers * kSmallTransfer);
+    const std::uint64_t elements =
+        (plan.program.transfers ? kTransferPairs * drawn : 0) + plan.program.sends_to_next * kSmallTransfer;
+    const double bytes = 8.0 * static_cast<double>(elements);
+    ns += bytes * 1e9 / static_cast<double>(link.bytes_per_s);
+    ns += 3 * bytes / 1024 * static_cast<double>(plan.delays.kernel_ns_per_kib);  // hashed, verified, copied
+  }
   for (const Work& work : step) {
     const double bytes = static_cast<double>(work.count) * static_cast<double>(size_of(work.type));
     const double passes = wire::has_blocks(work.collective) ? plan.peers : 2;

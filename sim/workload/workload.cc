@@ -15,7 +15,10 @@ using ring::Tensor;
 using wire::Collective;
 
 constexpr Tag kLoopTag{7};
-constexpr std::uint64_t kFreshTags = 2000;  // and above
+constexpr std::uint64_t kStepBits = 0xffffff;                   // of a step, or of an index, in an event
+constexpr std::uint64_t kFreshTags = 2000;                      // and above
+constexpr std::uint64_t kTagsToNext = std::uint64_t{1} << 32U;  // and above
+constexpr std::uint64_t kManyTags = 1000;                       // of each step
 
 constexpr std::uint64_t kPrimes[] = {2, 3, 5, 7, 11, 13, 31, 97, 101, 251, 997, 1009, 4999};
 
@@ -51,15 +54,21 @@ std::int64_t App::pause(std::uint64_t at_most) {
 void App::begin() { later(Do::kConnect, 0, pause(1'000'000)); }
 
 void App::on_event(std::uint64_t what) {
-  const auto index = (what >> 8U) & 0xffffffU;
+  const auto index = (what >> 8U) & kStepBits;
   if (phase_ == Phase::kOver) return;
   switch (static_cast<Do>(what & 0xffU)) {
     case Do::kStop: host_.app_command(process_, peer::Stop{CallId{index}, "the nemesis asked for it"}); return;
     case Do::kLeave: do_leave(); return;
     case Do::kAbandon: host_.app_command(process_, peer::Abandon{"the nemesis asked for it"}); return;
+    case Do::kStopSends: stop_sends(); return;
     default: break;
   }
-  if (what >> 32U != generation_ || phase_ == Phase::kLeaving) return;
+  if (phase_ == Phase::kLeaving) return;
+  if (static_cast<Do>(what & 0xffU) == Do::kTransfer) {  // an admission that was asked for meanwhile does not stop it
+    if (index == (step_ & kStepBits) && (phase_ == Phase::kStepping || phase_ == Phase::kAdmitting)) transfer();
+    return;
+  }
+  if (what >> 32U != generation_) return;
   switch (static_cast<Do>(what & 0xffU)) {
     case Do::kConnect: connect(); return;
     case Do::kSync: sync(); return;
@@ -67,11 +76,12 @@ void App::on_event(std::uint64_t what) {
     case Do::kStep: begin_step(); return;
     case Do::kLaunch: launch_op(index); return;
     case Do::kAdmit: admit(); return;
-    case Do::kTransfer: transfer(); return;
     case Do::kPublish: publish(); return;
     case Do::kPrefetch: prefetch(); return;
     case Do::kLeave:
     case Do::kStop:
+    case Do::kTransfer:
+    case Do::kStopSends:
     case Do::kAbandon: return;
   }
 }
@@ -377,12 +387,14 @@ void App::begin_step() {
   in_step_.must_admit = false;
   in_step_.early = EarlyAdmission::kNo;
   in_step_.results.clear();
+  in_step_.transfers.clear();
   if (plan_.auto_admit && step_ >= host_.last_step()) {
     host_.app_finished(process_);
     return;
   }
   const std::uint64_t ops = ops_of_step();
   in_step_.pending = static_cast<std::uint32_t>(ops);
+  if (plan_.program.sends_to_next > 0) send_to_next();
   // Another order on every peer, and sometimes a while between two.
   std::int64_t at = 0;
   const std::uint64_t first = dice_.range(0, ops - 1, Purpose::kLaunch, process_, step_);
@@ -391,7 +403,7 @@ void App::begin_step() {
     at += pause(dice_.permille(200, Purpose::kLaunch, process_, step_, 2 + i) ? 2'000'000 : 20'000);
     later(Do::kLaunch, (first + (backwards ? ops - i : i)) % ops, at);
   }
-  if (plan_.program.transfers && !plan_.auto_admit) later(Do::kTransfer, 0, pause(2'000'000));
+  if (plan_.program.transfers && !plan_.auto_admit) later(Do::kTransfer, step_ & kStepBits, pause(2'000'000));
   if (admits_early()) {
     in_step_.early = EarlyAdmission::kAsked;
     later(Do::kAdmit, 0, at + pause(1'000'000));
@@ -487,18 +499,19 @@ void App::transfer() {
     return dice_.range(lo, hi, Purpose::kTransfer, step_, k++);
   };
   std::vector<std::pair<CallKind, peer::Transfer>> own;
-  const std::uint64_t pairs = range(1, 4);
+  const std::uint64_t pairs = range(1, kTransferPairs);
   for (std::uint64_t i = 0; i < pairs; ++i) {
     const std::uint64_t from = range(0, members.size() - 1);
     const std::uint64_t to = (from + range(1, members.size() - 1)) % members.size();
     peer::Transfer what;
     what.tag = Tag{step_ * 8 + i};
     what.type = static_cast<DataType>(range(0, kDataTypeCount - 1));
-    what.count = range(0, 2) == 0 ? range(0, plan_.program.max_count) : range(16, 600);
+    what.count = range(0, 2) == 0 ? range(0, plan_.program.max_count) : range(16, kSmallTransfer);
     const bool any = range(0, 3) == 0;
     const std::uint64_t beats = range(0, 1) == 0 ? 0 : range(4, 20);
     what.timeout = plan_.heartbeat * static_cast<std::int64_t>(beats);
-    const std::uint64_t repeats = range(0, 9) == 0 ? 80 : range(1, 3);  // more than go early
+    const bool is_small = what.count <= kSmallTransfer;
+    const std::uint64_t repeats = range(0, 9) == 0 && is_small ? kManyTransfers : range(1, 3);
     for (std::uint64_t n = 0; n < repeats; ++n) {
       what.peer = members[to];
       if (members[from] == peer_) own.emplace_back(CallKind::kSend, what);
@@ -514,7 +527,32 @@ void App::transfer() {
   }
 }
 
-void App::transfer(CallKind kind, peer::Transfer what) {
+// To the next member of its group, and from the one before; neither waits for a peer that is at another step.
+void App::send_to_next() {
+  constexpr std::int64_t kBeats = 20;
+  const std::vector<PeerId>& members = in_sync_.roots;
+  const auto me = std::find(members.begin(), members.end(), peer_);
+  if (members.size() < 2 || me == members.end()) return;
+  const auto at = static_cast<std::size_t>(me - members.begin());
+  peer::Transfer what;
+  what.type = DataType::kF32;
+  what.count = kSmallTransfer;
+  what.timeout = plan_.heartbeat * kBeats;
+  const auto call = [&](CallKind kind, std::size_t peer) {
+    what.peer = members[peer % members.size()];
+    const CallId id = transfer(kind, what);
+    if (host_.app_made(process_, id).outcome) return;
+    in_step_.transfers.insert(id);
+    in_step_.pending += 1;
+  };
+  for (std::uint32_t i = 0; i < plan_.program.sends_to_next; ++i) {
+    what.tag = Tag{kTagsToNext + step_ * kManyTags + i};
+    call(CallKind::kSend, at + 1);
+    call(CallKind::kReceive, at + members.size() - 1);
+  }
+}
+
+CallId App::transfer(CallKind kind, peer::Transfer what) {
   Memory& memory = host_.memory_of(process_);
   Call& call = host_.app_call(process_, kind);
   launches_ += 1;
@@ -539,16 +577,25 @@ void App::transfer(CallKind kind, peer::Transfer what) {
   } else {
     host_.app_command(process_, peer::Receive{id, what});
   }
+  return id;
 }
 
-// A leave waits for every send, and the other side may never receive it: it may be at another step.
+// A leave waits for every send, and the other side may never receive it: it may be at another step. A send whose
+// receive was called ends by itself, or the leave hangs (L4).
 void App::stop_sends() {
+  std::vector<CallId> awaited;
   for (const CallId id : std::exchange(endless_, {})) {
     Call& call = host_.app_made(process_, id);
     if (call.outcome) continue;
+    if (host_.app_is_awaited(call)) {
+      awaited.push_back(id);
+      continue;
+    }
     call.stopped = true;
     host_.app_command(process_, peer::Stop{id, "nobody may receive it"});
   }
+  endless_ = std::move(awaited);
+  if (!endless_.empty()) later(Do::kStopSends, 0, plan_.heartbeat.ns);
 }
 
 // ---- coming and going ----
@@ -635,11 +682,14 @@ void App::on_complete(const Call& call) {
         stepped(call);
       }
       return;
+    case CallKind::kSend:
+    case CallKind::kReceive:
+      if (in_step_.transfers.erase(call.id) == 0 || is_out(status)) return;
+      if (--in_step_.pending == 0) step_is_over();
+      return;
     case CallKind::kLeave:
     case CallKind::kPublish:
-    case CallKind::kPrefetch:
-    case CallKind::kSend:
-    case CallKind::kReceive: return;
+    case CallKind::kPrefetch: return;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -22,6 +23,10 @@ namespace lockstep::sim {
 
 // Most pieces of the largest tensor that programs share.
 inline constexpr std::uint64_t kStatePieces = 12;
+// Transfers of a step: so many pairs of peers, and of each pair so many small tensors, which are more than go early.
+inline constexpr std::uint64_t kTransferPairs = 4;
+inline constexpr std::uint64_t kManyTransfers = 80;
+inline constexpr std::uint64_t kSmallTransfer = 600;  // elements
 
 // The progress of a program, kept on its host. A process that starts there may begin with it.
 struct Checkpoint {
@@ -43,6 +48,8 @@ class AppHost {
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
   virtual void app_transfers(const Call& call) = 0;
+  // Whether the other side has called, so that this send will end.
+  [[nodiscard]] virtual bool app_is_awaited(const Call& send) const = 0;
   virtual Call& app_made(std::uint32_t process, CallId call) = 0;
   [[nodiscard]] virtual const Call* contribution(PeerId peer, const RoundKey& round) = 0;
   virtual Checkpoint& app_checkpoint(std::uint32_t host) = 0;
@@ -105,7 +112,8 @@ class App final : public Program {
     kPublish,
     kPrefetch,
     kAbandon,
-    kTransfer
+    kTransfer,
+    kStopSends
   };
 
   using Lend = std::function<BufferRef(std::uint64_t bytes)>;
@@ -137,7 +145,8 @@ class App final : public Program {
   void begin_step();
   void launch_op(std::uint64_t index);
   void transfer();
-  void transfer(CallKind kind, peer::Transfer what);
+  void send_to_next();
+  CallId transfer(CallKind kind, peer::Transfer what);
   void stop_sends();
   void admit();
   void do_leave();
@@ -206,6 +215,7 @@ class App final : public Program {
     EarlyAdmission early = EarlyAdmission::kNo;
     bool wait_for_world = false;
     std::vector<std::pair<CallId, std::uint64_t>> results;
+    std::set<CallId> transfers;  // that the step waits for, and that have not ended
   };
   Step in_step_;
 

@@ -199,6 +199,8 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
     judge_.judge_collective(process, *call, ending_.healed());
   }
   if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {
+    if (outcome.status != Status::kOk) chronicle_.report.failed_transfers += 1;
+    if (outcome.status == Status::kOk && call->kind == CallKind::kReceive) chronicle_.report.received += 1;
     chronicle_.check(outcome.status == Status::kOk ? "S2" : "L2",
                      checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); }));
   }
@@ -264,6 +266,15 @@ void World::release(SimProcess& process, std::uint64_t index) {
   for (const BufferId buffer : std::exchange(call.buffers, {})) process.memory->release(buffer);
 }
 
+// Rule 48: a leave ends after the transfers of its caller.
+void World::look_for_transfers(const SimProcess& process) {
+  for (const std::uint32_t open : process.caller.open_calls) {
+    const Call& call = process.caller.calls[open];
+    if (call.of_guest || (call.kind != CallKind::kSend && call.kind != CallKind::kReceive)) continue;
+    chronicle_.check("L2", Transfers::left_behind(call));
+  }
+}
+
 void World::run_over(SimProcess& process, const peer::RunOver& over) {
   chronicle_.mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
   chronicle_.say(process, over.left
@@ -276,6 +287,7 @@ void World::run_over(SimProcess& process, const peer::RunOver& over) {
   }
   process.over = true;
   process.over_at = now_;
+  if (over.left) look_for_transfers(process);
   if (!process.caller.program->leaving()) {
     chronicle_.report.lost_runs += 1;
     // A guest may have set a time-out for its connect, or have stopped it.

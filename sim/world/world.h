@@ -132,6 +132,10 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   void app_transfers(const Call& call) override { checkers_.transfers.called(call); }
+  [[nodiscard]] bool app_is_awaited(const Call& send) const override {
+    return checkers_.transfers.is_awaited(
+        send, [this](PeerId peer) { return checkers_.causes.excuses().life(cast_.by_id.at(peer)).gone(); });
+  }
   [[nodiscard]] bool is_gone(PeerId peer) const;
   [[nodiscard]] Ending::Overdue overdue() const;
   Call& app_made(std::uint32_t index, CallId call) override {
@@ -187,6 +191,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void count_round(const Call& call);
   void keep_results(SimProcess& process, Call& call);
   void release(SimProcess& process, std::uint64_t index);
+  void look_for_transfers(const SimProcess& process);
   void run_over(SimProcess& process, const peer::RunOver& over);
 
   Plan plan_;
