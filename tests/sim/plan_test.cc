@@ -21,7 +21,7 @@ TEST(Plan, ASeedGivesOnePlanAndSeedsDiffer) {
 TEST(Plan, EveryKindOfFaultIsDrawn) {
   std::vector<int> seen(kFaultCount);
   std::vector<int> by_launch(2);
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
     for (const Entry& entry : plan_of(seed).entries) {
       seen[static_cast<std::size_t>(entry.fault)] += 1;
       by_launch[entry.launch > 0 ? 1 : 0] += 1;

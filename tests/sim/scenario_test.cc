@@ -286,13 +286,15 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
       text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
       if (is({"slow", "kernels", "strangers"})) text += "factor = 2\n";
       if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers", "factor",
-              "answers"}))
+              "answers", "drip", "bytes"}))
         text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
       if (is({"factor"})) {
         text += "slow = \"a b\"\n";
       } else if (is({"answers"})) {
         text += "mute = \"a\"\n";
+      } else if (is({"bytes"})) {
+        text += "drip = \"a -> b\"\n";
       } else if (!action) {
         text += "crash = \"a\"\n";
       }
