@@ -102,6 +102,13 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kEarlyForgotten, "early-forgotten", "L1", kCommon, "eager data that arrives before the launch is dropped") \
   X(kOfferUnanswered, "offer-unanswered", "L1", kRare, "a neighbour that may not send eagerly receives no Ready") \
   X(kTakenBackUnsaid, "taken-back-unsaid", "L2", kNeedle, "a withdrawn segment is sent as if it were complete") \
+  /* point-to-point transfers */ \
+  X(kTransferTagIgnored, "transfer-tag-ignored", "S2 L2", kCommon, "an offer meets the first receive of any tag") \
+  X(kNewestSendFirst, "newest-send-first", "S2", kCommon, "a receive takes the newest send of its tag") \
+  X(kEarlySendNotRepeated, "early-send-not-repeated", "L1 L4", kRare, \
+    "a small send whose segment was lost with a stream does not go again") \
+  X(kSendEndsEarly, "send-ends-early", "L1 L2 L4", kRare, \
+    "a small send ends when its segment goes, before its receipt") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
   X(kRestoresNothing, "restores-nothing", "S3", kCommon, "a peer that loses the run does not restore its inputs") \

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/base/overloaded.h"
 #include "core/base/text.h"
 #include "core/peer/point_to_point.h"
@@ -24,14 +25,18 @@ void PointToPoint::find_arrival(Order order) {
   const Receiving& receive = receives_.at(order);
   const auto untaken = untaken_.find(receive.what.tag);
   if (untaken == untaken_.end()) return;
+  std::optional<Order> first;
   for (const Order candidate : untaken->second) {
     const bool fits = receive.what.peer.is_nobody() || arrivals_.at(candidate).from == receive.what.peer;
-    if (fits) return match(order, candidate);
+    if (!fits) continue;
+    first = candidate;
+    if (!mutant(Mutant::kNewestSendFirst)) break;
   }
+  if (first) match(order, *first);
 }
 
 std::optional<PointToPoint::Order> PointToPoint::find_receive(const Arrival& arrival) const {
-  const auto waiting = waiting_.find(arrival.offer.tag);
+  const auto waiting = mutant(Mutant::kTransferTagIgnored) ? waiting_.begin() : waiting_.find(arrival.offer.tag);
   if (waiting == waiting_.end()) return std::nullopt;
   for (const Order candidate : waiting->second) {
     const PeerId from = receives_.at(candidate).what.peer;
@@ -326,7 +331,7 @@ void PointToPoint::repeat(PeerId to, Pair& pair) {
     }
   }
   for (const auto& [id, open] : pair.open) {
-    if (open.order == 0 || !open.eager) continue;
+    if (open.order == 0 || !open.eager || mutant(Mutant::kEarlySendNotRepeated)) continue;
     Sending& send = sends_.at(open.order);
     if (send.asked || (send.bound.value != 0 && !unheard.contains(id))) continue;
     send.bound = *stream;
@@ -425,6 +430,10 @@ void PointToPoint::give(Order order, Sending& send, StripeIndex stripe, StreamId
   send.segments.prepare(context_.jobs.collected());
   context_.start_jobs(send.jobs);
   list(order, send);
+  if (send.eager && mutant(Mutant::kSendEndsEarly)) {
+    pairs_.at(send.what.peer).open.at(send.id).order = 0;
+    end_send(order, send, Status::kOk, {}, false);
+  }
 }
 
 // ---- streams ----
