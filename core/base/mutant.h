@@ -54,7 +54,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kLaunchesAfterAdmit, "launches-after-admit", "S1 L1 L2", kRare, "a launch after admit belongs to the old cohort") \
   /* calls that wait */ \
   X(kNonePasses, "none-passes", "L1", kCommon, "no call in the queue passes those that wait for other peers") \
-  X(kQueueReversed, "queue-reversed", "S2 S10 S1 L1", kCommon, "calls of one tag leave the queue in reverse") \
   X(kWaitingDropped, "waiting-dropped", "L4", kCommon, "calls in the queue do not end with the run") \
   /* admission */ \
   X(kAdmitWithoutAll, "admit-without-all", "L1 L2", kCommon, "an admission does not wait for every member") \

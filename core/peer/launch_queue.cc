@@ -43,7 +43,6 @@ std::size_t LaunchQueue::count(Tag tag) const {
 
 std::uint64_t LaunchQueue::nth(Tag tag, std::size_t n) const {
   const std::set<std::uint64_t>& orders = by_tag_.at(turn_of(tag));
-  if (mutant(Mutant::kQueueReversed)) return *std::next(orders.rbegin(), static_cast<std::ptrdiff_t>(n));
   return *std::next(orders.begin(), static_cast<std::ptrdiff_t>(n));
 }
 

@@ -208,6 +208,17 @@ TEST(LaunchQueue, AFullQueueRefusesACallAndTakesTheNext) {
   EXPECT_EQ(run.me.outcome(next), nullptr);
 }
 
+TEST(LaunchQueue, CallsOfOneTagKeepTheirOrder) {
+  LaunchQueue queue(kMaxQueuedCalls);
+  Request request;
+  request.tag = Tag{7};
+  for (std::uint64_t order = 1; order <= 3; ++order) {
+    queue.add(order, {.call = CallId{order}, .request = request, .what = {}});
+  }
+  ASSERT_EQ(queue.count(Tag{7}), 3U);
+  for (std::size_t n = 0; n < 3; ++n) EXPECT_EQ(queue.nth(Tag{7}, n), n + 1);
+}
+
 // Any number of calls costs the same each: no step looks at all that wait.
 TEST(LaunchQueue, TheQueueIsBoundedInCallsAndBytes) {
   LaunchQueue queue(kMaxQueuedCalls);
