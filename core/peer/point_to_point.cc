@@ -15,8 +15,6 @@ namespace {
 
 // Members that are gone and remembered by name.
 constexpr std::size_t kMostGone = kMaxMembers;
-// Other peers that this peer has transfers or links with; some may not be members yet.
-constexpr std::size_t kMostPairs = std::size_t{2} * kMaxMembers;
 
 // "f32 [3]".
 std::string words_of(DataType type, std::uint64_t count) {

@@ -28,6 +28,7 @@
 #include "core/peer/numbered_messages.h"
 #include "core/peer/transfer_segments.h"
 #include "core/peer/views.h"
+#include "core/wire/limits.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -222,6 +223,9 @@ class PointToPoint final : public TransferOwner {
   void repeat(PeerId to, Pair& pair);
   void give(Order order, Sending& send, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer);
   void on_arrival_job_done(Order order, const JobDone& in);
+
+  // Other peers that this peer has transfers or links with; some may not be members yet.
+  static constexpr std::size_t kMostPairs = std::size_t{2} * kMaxMembers;
 
   Context& context_;
   const Views& views_;

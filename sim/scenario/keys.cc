@@ -176,6 +176,8 @@ constexpr ScenarioKey kExpectKeys[] = {
     {"expect", "aborts", R"("<= 2")", "rounds"},
     {"expect", "retries", R"(">= 1")", "calls whose round was attempted again"},
     {"expect", "unknown", "0", "calls that ended with `outcome unknown`"},
+    {"expect", "received", R"(">= 20")", "receives that ended well"},
+    {"expect", "failed_transfers", "0", "sends and receives that ended with an error"},
     {"expect", "views", R"(">= 3")", "memberships"},
     {"expect", "kills", "1", "crash, vanish, abandon"},
     {"expect", "stalls", "1", ""},

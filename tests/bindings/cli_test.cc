@@ -306,7 +306,7 @@ TEST(Cli, StatusAsJsonDescribesAnEndedRun) {
 // A member is killed while it is in the run.
 TEST(Cli, StatusNamesThePeerOfATrouble) {
   const Coordinator coordinator;
-  Running peer({"bench", "--coordinator", coordinator.address(), "-p", "1", "-c", "barrier", "-n", "100000000"});
+  Running peer({"bench", "--coordinator", coordinator.address(), "-p", "1", "-c", "barrier", "-n", "1000000"});
   const auto status = [&] { return nlohmann::json::parse(run("status --json " + coordinator.address()).text); };
   nlohmann::json before = status();
   for (int i = 0; i < 200 && before.at("members").empty(); ++i) before = status();
