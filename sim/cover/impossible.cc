@@ -150,8 +150,8 @@ constexpr Reason kImpossible[] = {
 };
 
 constexpr Reason kUnreached[] = {
-    {kPeerMessage, "leaving", "SendOffer SendReady",
-     "a member sends to one that has just called leave, or asks it for a tensor, before it hears so"},
+    {kPeerMessage, "leaving", "SendReady",
+     "a member asks one that has just called leave for a tensor, before it hears so"},
     {kPeerMessage, "going", "SendOffer SendReport",
      "another member sends to one that has said Leave, or frees what it held of it, before it installs that view"},
     {kPeerInput, "waiting invited", "Revoked",
@@ -174,7 +174,7 @@ constexpr Reason kUnreached[] = {
     {kPeerMessage, "leaving", "Offer",
      "a neighbour announces an eager segment after this member has called leave and before the coordinator knows"},
     {kPeerFault, "admitting", "flip", "a bit flips in the round trip between a call of admit and its proposal"},
-    {kCoordinatorFault, "gathering", "slow strangers",
+    {kCoordinatorFault, "gathering", "strangers",
      "the fault begins in the round trip between the first and the last call of admit"},
     {kCoordinatorMessage, "gathering", "StateEntry",
      "a claimant answers a comparison just after another member has called admit"},
@@ -202,14 +202,11 @@ constexpr Reason kUnreached[] = {
     {kRoundEvent, "given-up", "Launch", "an application launches a call while another call waits for its memory"},
     {kCoordinatorMessage, "seeing-off", "Flush",
      "an admission is withdrawn, and none follows, while the answer of a slow newcomer is on its way"},
-    {kCoordinatorMessage, "empty gathering founding admitting", "LinkBroken",
+    {kCoordinatorMessage, "empty founding", "LinkBroken",
      "a link is reported after 16 heartbeats, and the first proposal of newcomers is open for 6 at most; the report "
-     "needs a series of withdrawn proposals, or members that cannot reach each other while one of them calls admit"},
+     "needs a series of withdrawn proposals"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
      "all members leave while two of them compare their states, and others found the run anew before the comparison "
-     "ends"},
-    {kCoordinatorMessage, "admitting", "Claim",
-     "all members of a group leave while they sync, and the members of the other group call admit before the sync "
      "ends"},
 };
 

@@ -6,12 +6,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/coordinator/coordinator.h"
 #include "core/io/stream.h"
 #include "core/peer/input.h"
 #include "core/wire/message.h"
 #include "sim/cover/judge.h"
 #include "sim/cover/page.h"
 #include "sim/cover/type_names.h"
+#include "sim/plan/plan.h"
 
 namespace lockstep::sim::cover {
 namespace {
@@ -55,13 +57,13 @@ TEST(CoverCells, AreNamedAsTheyAreDeclared) {
   EXPECT_EQ((type_names<wire::Message>()[index_in<wire::Propose, wire::Message>()]), "Propose");
   EXPECT_EQ((type_names<peer::Input>()[index_in<io::ReadDone, peer::Input>()]), "ReadDone");
   EXPECT_EQ(name_of(shape_of(Matrix::kPeerInput).cell(0, 0)), "peer-input: new x Connect");
-  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x refuse");
+  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x drip");
 }
 
 TEST(CoverCells, OfARunComeThroughAPipe) {
   Hits hits;
   hits.hit(Matrix::kPeerInput, 0, 0);
-  hits.hit(Matrix::kCoordinatorFault, 8, 22);
+  hits.hit(Matrix::kCoordinatorFault, coordinator::kLifecycleCount - 1, kFaultCount - 1);
   const auto again = Hits::from_text(hits.text());
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(*again, hits);
