@@ -574,7 +574,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
     } else {
       set_timer(flow.since + options_.dial_timeout);
-      if (flow.kind == Kind::kGreeting) set_timer(now + drip_limit(flow) / 2);
+      if (flow.kind == Kind::kGreeting) set_timer(now + drip_limit(flow, now) / 2);
     }
   }
   std::vector<PeerId> broken;
@@ -604,7 +604,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
       const Instant told = std::max(link.reported, link.avoided);
       const Instant patience = std::max(stripe.down_since, told) + down_limit(link, stripe);
-      if (now >= patience) suspects.push_back(peer);
+      if (now >= patience && !another_works(link, stripe.stream, now)) suspects.push_back(peer);
       set_timer(now >= patience ? now + down_limit(link, stripe) : patience);
     }
   }
@@ -629,20 +629,34 @@ void Mesh::on_timer(Instant now, Effects& out) {
 // stripe drips is reported as broken. A link that is slow, or that has had no stripe for a short while, is reported as
 // one to avoid, which costs no member the run.
 
-Duration Mesh::drip_limit(const Flow& flow) const {
-  const auto link = links_.find(flow.peer);
+Duration Mesh::progress_limit(PeerId peer) const {
+  const auto link = links_.find(peer);
   const Duration round_trip = link == links_.end() ? Duration{} : link->second.round_trip;
   return wire::Progress::limit(options_.link_heartbeat, round_trip, options_.link_silence);
 }
 
-bool Mesh::is_dripping(Flow& flow, Instant now) const {
-  return flow.channel.progress().is_nearly_dead(now, drip_limit(flow));
+// A stripe may wait behind the bytes of the others, on a line that they share.
+Duration Mesh::drip_limit(const Flow& flow, Instant now) {
+  const bool waits = flow.kind == Kind::kUp && another_works(links_.at(flow.peer), flow.channel.stream(), now);
+  return waits ? options_.link_silence : progress_limit(flow.peer);
+}
+
+bool Mesh::another_works(const Link& link, StreamId than, Instant now) {
+  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
+    if (!stripe.up || stripe.stream == than) return false;
+    Flow& other = flows_.at(stripe.stream);
+    return now - other.channel.progress().since() < progress_limit(other.peer);
+  });
+}
+
+bool Mesh::is_dripping(Flow& flow, Instant now) {
+  return flow.channel.progress().is_nearly_dead(now, drip_limit(flow, now));
 }
 
 // As long as the pauses of this stream allow: a neighbour may have longer heartbeats than this peer.
-Duration Mesh::silence_limit(Flow& flow) const {
+Duration Mesh::silence_limit(Flow& flow, Instant now) {
   const Duration pause = flow.channel.progress().pause();
-  if (pause.ns == 0) return options_.link_silence;
+  if (pause.ns == 0 || another_works(links_.at(flow.peer), flow.channel.stream(), now)) return options_.link_silence;
   const Duration beats = std::max(options_.link_heartbeat, pause) * kMissedBeats;
   return std::min(options_.link_silence, beats + links_.at(flow.peer).round_trip * kRoundTrips);
 }
@@ -659,7 +673,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
   if (is_dripping(flow, now)) return drop_dripping(flow, now, out);
   const Instant since = flow.channel.progress().since();
-  const Instant limit = since + silence_limit(flow);
+  const Instant limit = since + silence_limit(flow, now);
   if (now >= limit) {
     if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
     return;
@@ -671,7 +685,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
     flow.channel.writer.message(wire::Heartbeat{}, term_);
   }
   set_timer(std::min(limit, next_heartbeat_));
-  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drip_limit(flow)));
+  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drip_limit(flow, now)));
 }
 
 bool Mesh::any_other_stripe(const Flow& flow, const std::function<bool(Flow&)>& is) {
@@ -687,8 +701,7 @@ void Mesh::drop_dripping(Flow& flow, Instant now, Effects& out) {
   const std::string why = "nearly dead: " + flow.channel.progress().words(now);
   out.emplace_back(
       trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = flow.peer, .round = {}, .text = why});
-  const bool other_works =
-      any_other_stripe(flow, [&](Flow& other) { return now - other.channel.progress().since() < drip_limit(other); });
+  const bool other_works = another_works(links_.at(flow.peer), flow.channel.stream(), now);
   const PeerId peer = flow.peer;
   drop(flow, false, now, out);
   const Link& link = links_.at(peer);

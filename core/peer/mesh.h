@@ -236,9 +236,12 @@ class Mesh {
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now);
   // ---- progress (rule 51) ----
-  [[nodiscard]] Duration drip_limit(const Flow& flow) const;
-  [[nodiscard]] bool is_dripping(Flow& flow, Instant now) const;
-  [[nodiscard]] Duration silence_limit(Flow& flow) const;
+  [[nodiscard]] Duration progress_limit(PeerId peer) const;
+  [[nodiscard]] Duration drip_limit(const Flow& flow, Instant now);
+  // Whether a stripe with another stream than this makes progress.
+  [[nodiscard]] bool another_works(const Link& link, StreamId than, Instant now);
+  [[nodiscard]] bool is_dripping(Flow& flow, Instant now);
+  [[nodiscard]] Duration silence_limit(Flow& flow, Instant now);
   [[nodiscard]] Duration down_limit(const Link& link, const Stripe& stripe) const;
   void watch(Flow& flow, bool beat, Instant now, Effects& out);
   void drop_dripping(Flow& flow, Instant now, Effects& out);

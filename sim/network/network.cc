@@ -531,14 +531,16 @@ void Network::fly(End from, std::int64_t left_ns) {
   events_.push({pipe.last_arrival}, What::kArrive, kNoProcess, other(from));
 }
 
-// Room for all waiting bytes, or for an eighth of the window. Otherwise a reader of small pieces makes the sender send
-// small pieces for ever (RFC 1122, section 4.2.3.4).
+// Room for all waiting bytes, or for a packet and an eighth of the window; of a window below two packets, for half.
+// Otherwise a reader of small pieces makes the sender send small pieces for ever (RFC 1122, section 4.2.3.4).
 bool Network::has_room(End from) {
+  constexpr std::uint64_t kPacket = 1448;  // bytes of a stream in a packet of Ethernet
   const Side& s = side(from);
   const Pipe& pipe = side(other(from)).in;
   const std::uint64_t most = way_from(from).window;
   const std::uint64_t room = most - std::min(most, pipe.sent - pipe.credited);
-  return room >= std::min<std::uint64_t>(s.write.bytes - s.write.taken, most / 8);
+  const std::uint64_t piece = std::max(most / 8, std::min(most / 2, kPacket));
+  return room >= std::min<std::uint64_t>(s.write.bytes - s.write.taken, piece);
 }
 
 // One event for all changes at this moment.

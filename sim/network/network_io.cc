@@ -185,7 +185,7 @@ void Network::offer_write(End end, Instant now) {
   if (s.state != State::kOpen || !s.write.lent || s.write.taking) return;
   const Pipe& pipe = side(other(end)).in;
   if (pipe.sent - pipe.credited >= way_from(end).window) return;
-  if (flows_ != nullptr && !has_room(end)) return;
+  if (!has_room(end)) return;
   s.write.taking = true;
   s.write.luck = luck(s, Purpose::kShortWrite, end);
   if (s.write.luck.permille(options_.busy_permille)) {
@@ -227,7 +227,7 @@ std::size_t Network::take_once(End end, Instant now) {
   const std::uint64_t used = pipe.sent - pipe.credited;
   const std::uint64_t most = way_from(end).window;
   const std::uint64_t room = used < most ? most - used : 0;
-  std::uint64_t limit = std::min<std::uint64_t>(s.write.bytes - s.write.taken, room);
+  std::uint64_t limit = std::min<std::uint64_t>({s.write.bytes - s.write.taken, room, way_from(end).piece});
   if (limit == 0) return 0;
   if (s.write.luck.permille(options_.short_permille) && limit > 1) {
     limit = dice_.range(1, limit, Purpose::kShortWrite, end, s.draws++);

@@ -10,6 +10,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::uint64_t kLeastWindow = 1500;  // bytes: a packet
+constexpr std::uint64_t kPiecesPerSecond = 100;
 constexpr std::uint64_t kNoLimit = 1'000'000'000'000;
 
 }  // namespace
@@ -39,10 +40,12 @@ std::size_t Ways::index_of(std::uint32_t from, std::uint32_t to) const {
   return std::size_t{from} * hosts_ + to;
 }
 
-// Streams share a slow line packet by packet: none is silent while others send their windows.
+// Streams share a slow line packet by packet: none is silent while others send their windows, nor while its own window
+// is on its way.
 void Ways::set_window(Way& way) const {
   const auto ms = static_cast<std::uint64_t>((flow::kTurnNs + 2 * way.latency) / 1'000'000);
   way.window = std::min(most_window_, std::max(kLeastWindow, way.rate / way.slow * ms / 1000));
+  way.piece = std::max(kLeastWindow, way.rate / way.slow / kPiecesPerSecond);
 }
 
 void Ways::slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor) {

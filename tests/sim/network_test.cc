@@ -204,6 +204,19 @@ TEST_F(Pair, ACutOfTheOtherWayLetsBytesThroughUntilTheWindowIsFull) {
   EXPECT_EQ(std::string(buffer_, last<io::ReadDone>(1).bytes), "5678");
 }
 
+// A hundredth of a second of a slow line at once, so that other streams have their turns, and never less than a packet.
+TEST_F(Pair, AWriteGoesOntoASlowLineInPieces) {
+  for (const auto& [rate, piece] : {std::pair{1'000'000U, 10'000U}, std::pair{10'000U, 1500U}}) {
+    begin({.mode = Mode::kBytes, .rate_bytes_per_s = rate});
+    told_[0].clear();
+    told_[1].clear();
+    connect();
+    write(std::string(40'000, 'x'));
+    run_for(milliseconds(1));
+    EXPECT_EQ(last<io::WriteDone>(0).bytes, piece);
+  }
+}
+
 TEST_F(Pair, BothSidesSeeAReset) {
   begin();
   connect();
