@@ -94,8 +94,7 @@ std::optional<Eviction> Connections::judge(Connection& connection) const {
   const Duration beat = context_.options.heartbeat;
   const Instant now = context_.now;
   const wire::Progress& progress = connection.channel.progress();
-  if (now - progress.since() >= beat * 2 || connection.channel.writer.control_bytes_queued() > 0)
-    connection.steady = now;
+  if (now - progress.since() >= beat * 2 || connection.channel.writer.is_writing()) connection.steady = now;
   const Duration drips = wire::Progress::limit(beat, connection.round_trip, context_.options.silence);
   if (progress.is_nearly_dead(now, drips)) {
     return Eviction{connection.peer, Status::kEvicted,
@@ -120,7 +119,7 @@ Connections::Connection* Connections::connection_of(PeerId peer) {
 Instant Connections::heard_since(PeerId peer) {
   Connection* const connection = connection_of(peer);
   if (connection == nullptr) return kNever;
-  if (connection->channel.writer.control_bytes_queued() > 0) return kNever;  // it cannot answer what it does not have
+  if (connection->channel.writer.is_writing()) return kNever;  // it cannot answer what it does not have
   const Duration since = context_.now - connection->channel.progress().since();
   return since < context_.options.heartbeat * 2 ? connection->steady : kNever;
 }

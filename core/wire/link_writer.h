@@ -25,6 +25,8 @@ class LinkWriter {
   // The owner must not change `payload` until the segment is written or forgotten. payload.length == segment.length.
   void segment(const Segment& segment, Term term, BufferRef payload, std::uint64_t checksum);
 
+  // Whether a write is outstanding.
+  [[nodiscard]] bool is_writing() const { return write_outstanding_; }
   // Whether there is something to write and no write is outstanding.
   [[nodiscard]] bool wants_write() const { return !write_outstanding_ && !(control_.empty() && segments_.empty()); }
   // The next gathered write; lent until written() is called. Allowed only if wants_write().
