@@ -74,8 +74,13 @@ constexpr std::size_t kGroup = 4;  // results that are computed at once, of two 
 
 // Rounds to nearest even; what float32 does not hold becomes infinite.
 HWY_INLINE hn::Vec<F> narrow_all(V values) {
-#if HWY_TARGET == HWY_SCALAR  // Highway makes it the largest finite number here
-  return hn::Set(F(), static_cast<float>(hn::GetLane(values)));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128  // Highway makes it the largest finite number here
+  const hn::DFromV<V> d;
+  alignas(64) double wide[hn::MaxLanes(d)];
+  hn::Store(values, d, wide);
+  alignas(64) float narrow[hn::MaxLanes(d)];
+  for (std::size_t i = 0; i < hn::MaxLanes(d); ++i) narrow[i] = static_cast<float>(wide[i]);
+  return hn::Load(F(), narrow);
 #else
   return hn::DemoteTo(F(), values);
 #endif
