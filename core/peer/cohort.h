@@ -76,7 +76,7 @@ struct Cohort {
   // Keeps a verdict on a use that is yet to come (rule 9). Bounded: the earliest key goes first, and beyond
   // kMaxRememberedTextBytes verdicts lose their texts.
   void remember(wire::Verdict verdict);
-  // The verdict on this round, which is then forgotten. Nothing: there is none.
+  // Returns the verdict on this round and forgets it; nullopt if there is none.
   [[nodiscard]] std::optional<wire::Verdict> take_remembered(const RoundKey& key);
   void forget_remembered();
   void assert_invariants() const;

@@ -642,11 +642,8 @@ Duration Mesh::drip_limit(const Flow& flow, Instant now) {
 }
 
 bool Mesh::another_works(const Link& link, StreamId than, Instant now) {
-  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
-    if (!stripe.up || stripe.stream == than) return false;
-    Flow& other = flows_.at(stripe.stream);
-    return now - other.channel.progress().since() < progress_limit(other.peer);
-  });
+  return any_other_stripe(
+      link, than, [&](Flow& other) { return now - other.channel.progress().since() < progress_limit(other.peer); });
 }
 
 bool Mesh::is_dripping(Flow& flow, Instant now) {
@@ -688,10 +685,9 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drip_limit(flow, now)));
 }
 
-bool Mesh::any_other_stripe(const Flow& flow, const std::function<bool(Flow&)>& is) {
-  const auto& stripes = links_.at(flow.peer).stripes;
-  return std::any_of(stripes.begin(), stripes.end(), [&](const Stripe& stripe) {
-    return stripe.up && stripe.stream != flow.channel.stream() && is(flows_.at(stripe.stream));
+bool Mesh::any_other_stripe(const Link& link, StreamId than, const std::function<bool(Flow&)>& is) {
+  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
+    return stripe.up && stripe.stream != than && is(flows_.at(stripe.stream));
   });
 }
 
@@ -721,7 +717,7 @@ void Mesh::sample(Flow& flow, Instant now, Effects& out) {
     slow = busy.time >= options_.link_heartbeat / 2 && rate * kSlowShare < link.best;
     if (slow && flow.slow_beats + 1 == kSlowBeats) {
       flow.slow_beats = 0;
-      if (any_other_stripe(flow, [](const Flow& other) { return other.slow_beats == 0; })) {
+      if (any_other_stripe(link, flow.channel.stream(), [](const Flow& other) { return other.slow_beats == 0; })) {
         return drop(flow, false, now, out);
       }
       return avoid(flow.peer,

@@ -246,7 +246,7 @@ class Mesh {
   void watch(Flow& flow, bool beat, Instant now, Effects& out);
   void drop_dripping(Flow& flow, Instant now, Effects& out);
   void sample(Flow& flow, Instant now, Effects& out);
-  [[nodiscard]] bool any_other_stripe(const Flow& flow, const std::function<bool(Flow&)>& is);
+  [[nodiscard]] bool any_other_stripe(const Link& link, StreamId than, const std::function<bool(Flow&)>& is);
   void avoid(PeerId peer, const std::string& why, Instant now);
   void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);

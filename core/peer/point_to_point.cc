@@ -16,17 +16,16 @@ namespace {
 // Members that are gone and remembered by name.
 constexpr std::size_t kMostGone = kMaxMembers;
 
-// "f32 [3]".
-std::string words_of(DataType type, std::uint64_t count) {
-  return std::string(name_of(type)) + " [" + std::to_string(count) + "]";
-}
-
 // Whether the send may go before the receiver has asked for it.
 bool fits_early(const CutTensor& tensor) { return tensor.segments() == 1 && tensor.memory.length <= kEarlySlotBytes; }
 
 }  // namespace
 
 // ---- words ----
+
+std::string PointToPoint::words_of(DataType type, std::uint64_t count) {
+  return std::string(lockstep::name_of(type)) + " [" + std::to_string(count) + "]";
+}
 
 std::string PointToPoint::name_of(PeerId peer) const {
   const auto gone = gone_.find(peer);
@@ -36,7 +35,7 @@ std::string PointToPoint::name_of(PeerId peer) const {
 // "send of f32 [3] with tag 5 to b".
 std::string PointToPoint::words_of(const Transfer& what, std::string_view verb) const {
   std::string text(verb);
-  text.append(" of ").append(peer::words_of(what.type, what.count));
+  text.append(" of ").append(words_of(what.type, what.count));
   text.append(" with tag ").append(std::to_string(what.tag.value));
   text.append(verb == "send" ? " to " : " from ");
   return text.append(what.peer.is_nobody() ? "any member" : name_of(what.peer));
@@ -58,12 +57,11 @@ std::optional<Error> PointToPoint::validate(const Transfer& what, std::string_vi
     return Error{Status::kInvalidArgument, std::string(verb) + ": " + why};
   };
   if (what.count > kMaxTransferBytes / size_of(what.type)) {
-    return invalid(peer::words_of(what.type, what.count) + " is larger than " + std::to_string(kMaxTransferBytes) +
+    return invalid(words_of(what.type, what.count) + " is larger than " + std::to_string(kMaxTransferBytes) +
                    " bytes: cut it into several tensors");
   }
   if (what.memory.length != what.count * size_of(what.type)) {
-    return invalid("memory of " + std::to_string(what.memory.length) + " bytes for " +
-                   peer::words_of(what.type, what.count));
+    return invalid("memory of " + std::to_string(what.memory.length) + " bytes for " + words_of(what.type, what.count));
   }
   if (what.peer == context_.options.id) return invalid("the other member is this peer itself");
   if (what.peer.is_nobody() && verb == "send") return invalid("no peer has the id 0: give the id of a member");

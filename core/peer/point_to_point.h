@@ -184,6 +184,7 @@ class PointToPoint final : public TransferOwner {
 
   [[nodiscard]] std::optional<Error> validate(const Transfer& what, std::string_view verb) const;
   [[nodiscard]] std::optional<Error> validate_partner(const Transfer& what, std::string_view verb) const;
+  [[nodiscard]] static std::string words_of(DataType type, std::uint64_t count);  // "f32 [3]"
   [[nodiscard]] std::string words_of(const Transfer& what, std::string_view verb) const;
   [[nodiscard]] std::string waits_for(const Transfer& what, std::string_view verb) const;
   [[nodiscard]] std::string name_of(PeerId peer) const;

@@ -64,12 +64,10 @@ void PointToPoint::match(Order receive, Order arrival) {
   taken.receive = receive;
   const wire::SendOffer& offer = taken.offer;
   if (offer.type != taker.what.type || offer.count != taker.what.count) {
-    const auto words = [](DataType type, std::uint64_t count) {
-      return std::string(lockstep::name_of(type)) + " [" + std::to_string(count) + "]";
-    };
     std::string text = "send and recv with tag " + std::to_string(offer.tag.value) + " differ: " + name_of(taken.from) +
-                       " sends " + words(offer.type, offer.count) + ", " + context_.name_of(context_.options.id) +
-                       " receives " + words(taker.what.type, taker.what.count) + ": give both the same type and count";
+                       " sends " + words_of(offer.type, offer.count) + ", " + context_.name_of(context_.options.id) +
+                       " receives " + words_of(taker.what.type, taker.what.count) +
+                       ": give both the same type and count";
     return end_receive(receive, taker, Status::kMismatch, std::move(text), true);
   }
   if (taken.segments.complete()) return go_on(arrival, taken);

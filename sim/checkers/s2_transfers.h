@@ -177,7 +177,7 @@ class Transfers {
     return send.outcome && send.outcome->status == Status::kOk && is_known_by_content(send);
   }
 
-  // The receive that has ended with this send; null: none.
+  // Returns the receive that has ended with this send, or null if no receive has.
   [[nodiscard]] const Call* taker_of(const Call& send) const {
     const auto way = ways_.find({send.peer, send.transfer.peer, send.transfer.tag});
     if (way == ways_.end()) return nullptr;
