@@ -18,8 +18,8 @@ std::optional<Clock::time_point> until(std::optional<Duration> timeout) {
   return Clock::now() + to_chrono(*timeout);
 }
 
-// A thread runs the engine for so long at most: a wait that ends sooner does not run it.
-bool may_run_engine(std::optional<Duration> timeout) { return !timeout || *timeout > milliseconds(10); }
+// A thread that waits runs the engine for less than this. A wait that ends sooner does not run it.
+constexpr Duration kRunsTheEngine = milliseconds(10);
 
 // Waits until `condition` holds. Releases `lock` while it calls `interrupted`.
 template <typename Condition>
@@ -53,15 +53,17 @@ Waited Call::wait(std::optional<Duration> timeout, Interrupted interrupted) {
   if (Waiter* const waiter = this->waiter()) {
     return waiter->wait([&] { return over(); }, timeout) ? Waited::kOver : Waited::kTimedOut;
   }
-  if (timeout && *timeout <= Duration{0}) return Waited::kTimedOut;  // a sleep of no length takes 50 us
   const auto deadline = until(timeout);
-  if (may_run_engine(timeout)) run_engine_until([this] { return over(); });
+  if (!run_engine([this] { return over(); }, timeout)) return Waited::kTimedOut;
   std::unique_lock lock(mutex_);
   return sleep(ended_, lock, deadline, interrupted, [&] { return over(); });
 }
 
-void Call::run_engine_until(const std::function<bool()>& done) const {
+bool Call::run_engine(const std::function<bool()>& done, std::optional<Duration> timeout) const {
+  if (timeout && *timeout <= Duration{0}) return false;
+  if (timeout && *timeout <= kRunsTheEngine) return true;
   if (const auto reactor = runner_.reactor.lock()) reactor->run_until(runner_.spin, done);
+  return true;
 }
 
 void Call::go_on() const {
@@ -192,9 +194,8 @@ Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, In
     return waiter->wait(one_is_over, timeout) ? Waited::kOver : Waited::kTimedOut;
   }
 
-  if (timeout && *timeout <= Duration{0}) return Waited::kTimedOut;  // a sleep of no length takes 50 us
   const auto deadline = until(timeout);
-  if (may_run_engine(timeout)) works.front().call_->run_engine_until(one_is_over);
+  if (!works.front().call_->run_engine(one_is_over, timeout)) return Waited::kTimedOut;
   const auto bell = std::make_shared<Bell>();
   bool all_hang = true;
   for (const Work& work : works) all_hang = work.call_->hang(bell) && all_hang;

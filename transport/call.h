@@ -45,7 +45,7 @@ class Waiter {
 
 class Call {
  public:
-  // What a waiting thread runs meanwhile, unless another thread runs it. Empty: nothing.
+  // The engine, which a waiting thread runs meanwhile, unless another thread runs it. A default Runner has no engine.
   struct Runner {
     std::weak_ptr<Reactor> reactor;
     std::chrono::nanoseconds spin{0};  // the `longest` of Spin
@@ -87,8 +87,9 @@ class Call {
 
   // The engine's thread carries the call on; see Driver::Then::kWaitLater.
   void go_on() const;
-  // Runs the engine on this thread for some milliseconds at most, until `done`.
-  void run_engine_until(const std::function<bool()>& done) const;
+  // The beginning of a wait: runs the engine on this thread for some milliseconds at most, until `done`, if the wait is
+  // long enough. Returns false if the wait has no length: a thread that sleeps for no time at all sleeps for 50 us.
+  [[nodiscard]] bool run_engine(const std::function<bool()>& done, std::optional<Duration> timeout) const;
 
   // Returns true the first time only: one stop is enough.
   bool ask_to_stop() { return !stop_asked_.exchange(true, std::memory_order_relaxed); }

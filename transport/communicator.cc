@@ -280,7 +280,7 @@ Waited Communicator::unpublish(Tag tag, Interrupted interrupted) {
   }
   for (const Work& work : ending) stop(work, "unpublished");
   for (const Work& work : ending) {
-    if (wait(work, interrupted) == Waited::kInterrupted) return Waited::kInterrupted;
+    if (work.wait(std::nullopt, interrupted) == Waited::kInterrupted) return Waited::kInterrupted;
   }
   return Waited::kOver;
 }
@@ -297,11 +297,6 @@ Result<Work> Communicator::prefetch(const LaunchArgs& args) {
   const Work work(call);
   engine_->submit(std::move(call), peer::Prefetch{id, std::move(*request)}, Then::kGoOn);
   return work;
-}
-
-Waited Communicator::wait(const Work& work, Interrupted interrupted) {
-  LOCKSTEP_ASSERT(work);
-  return engine_->wait(*work.call_, interrupted);
 }
 
 void Communicator::settle() { engine_->settle(); }

@@ -160,8 +160,6 @@ class Communicator {
   std::optional<Error> watch(const LaunchArgs* args);
   // Fetches the state that members publish under this tag into these tensors, while this peer waits for admission.
   Result<Work> prefetch(const LaunchArgs& args);
-  // Blocks like work.wait(). May run the engine on this thread meanwhile, if that saves time. May be interrupted.
-  Waited wait(const Work& work, Interrupted interrupted = nullptr);
   // Blocks briefly until all earlier calls have begun. A call that is refused is over then.
   void settle();
   // Ends a call that is not over. A round that is not committed is aborted for all members. The outcome of the call

@@ -38,8 +38,6 @@ class Driver {
   virtual std::shared_ptr<Call> new_call() = 0;
   // `input` names the call. The memory lent to the call is returned when it ends.
   virtual void submit(std::shared_ptr<Call> call, peer::Input input, Then then) = 0;
-  // Blocks until the call is over or the thread is interrupted.
-  virtual Waited wait(Call& call, Interrupted interrupted) = 0;
   virtual void stop(CallId call, std::string why) = 0;
   // Blocks until the machine has processed all earlier submissions and their effects are carried out.
   virtual void settle() = 0;

@@ -87,8 +87,6 @@ void Engine::give_up() {
   answer_of(ended->get_future(), Clock::now() + kEndsWithin);
 }
 
-Waited Engine::wait(Call& call, Interrupted interrupted) { return call.wait(std::nullopt, interrupted); }
-
 // The run is lost for this peer, and its callers must learn of it.
 void Engine::on_failure(const Error& why) {
   write_flight_of_failure(why.text);

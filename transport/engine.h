@@ -68,7 +68,6 @@ class Engine final : public Driver, private Reactor::User {
   [[nodiscard]] PeerId self() const override { return options_.peer.id; }
   std::shared_ptr<Call> new_call() override;
   void submit(std::shared_ptr<Call> call, peer::Input input, Then then) override;
-  Waited wait(Call& call, Interrupted interrupted) override;
   void stop(CallId call, std::string why) override;
   // Asks the thread that runs the engine.
   void settle() override;

@@ -68,7 +68,7 @@ lockstep_comm* handle_of(std::unique_ptr<Communicator> communicator) {
 lockstep_status wait_for(lockstep_comm& comm, const Work& work, lockstep_result* result) {
   comm.calls->add(work);
   const PeerId self = comm.communicator->self();
-  const auto waited = comm.communicator->wait(work, interrupted());
+  const auto waited = work.wait(std::nullopt, interrupted());
   if (comm.forked()) return fail_forked();  // called in the child, by the function that may interrupt
   if (waited == transport::Waited::kInterrupted && !ends_soon(*comm.calls, work)) {
     auto left = std::unique_ptr<lockstep_work>(new (std::nothrow) lockstep_work{work, comm.calls, self});

@@ -197,31 +197,32 @@ void BenchSubject::cut(Slot& slot, Place place) const {
 // ---- calls ----
 
 lockstep_result BenchSubject::call(Place place) {
-  if (is_send()) return there_and_back();
+  const auto one_way = [this](bool sends) {
+    return in_all_slots([this, sends](auto... slot) { return issue_one_way(sends, slot...); });
+  };
+  if (is_send()) {  // the first of each pair sends, and the second one answers
+    const bool begins = rank_ % 2 == 0;
+    one_way(begins);
+    return one_way(!begins);
+  }
+  return in_all_slots([this, place](auto... slot) { return issue(place, slot...); });
+}
+
+template <typename Issue>
+lockstep_result BenchSubject::in_all_slots(Issue&& issue) {
   lockstep_result result = LOCKSTEP_RESULT_INIT;
   if (slots_.size() == 1) {
-    must_be_whole(issue(place, 0, &result, nullptr), result);
+    must_be_whole(issue(std::size_t{0}, &result, static_cast<lockstep_work**>(nullptr)), result);
     return result;
   }
   std::vector<lockstep_work*> works(slots_.size());
-  for (std::size_t i = 0; i < slots_.size(); ++i) check(issue(place, i, nullptr, &works[i]), options_.collective);
-  await(works, result);
-  return result;
-}
-
-// The first of each pair sends, and the second one answers.
-lockstep_result BenchSubject::there_and_back() {
-  lockstep_result result = LOCKSTEP_RESULT_INIT;
-  const bool begins = rank_ % 2 == 0;
-  for (const bool sends : {begins, !begins}) {
-    if (slots_.size() == 1) {
-      must_be_whole(issue_one_way(sends, 0, &result, nullptr), result);
-      continue;
-    }
-    std::vector<lockstep_work*> works(slots_.size());
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      check(issue_one_way(sends, i, nullptr, &works[i]), options_.collective);
-    await(works, result);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    check(issue(i, static_cast<lockstep_result*>(nullptr), &works[i]), options_.collective);
+  }
+  for (lockstep_work* const work : works) {
+    const lockstep_status status = lockstep_wait(work, LOCKSTEP_FOREVER, &result);
+    lockstep_work_free(work);
+    must_be_whole(status, result);
   }
   return result;
 }
@@ -245,14 +246,6 @@ lockstep_status BenchSubject::issue_one_way(bool sends, std::size_t index, locks
   args.data = slot.recv->data();
   args.from = members_[partner()];
   return start(lockstep_recv, lockstep_recv_async, args);
-}
-
-void BenchSubject::await(const std::vector<lockstep_work*>& works, lockstep_result& result) const {
-  for (lockstep_work* const work : works) {
-    const lockstep_status status = lockstep_wait(work, LOCKSTEP_FOREVER, &result);
-    lockstep_work_free(work);
-    must_be_whole(status, result);
-  }
 }
 
 lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work) {
@@ -287,7 +280,7 @@ lockstep_status BenchSubject::issue(Place place, std::size_t index, lockstep_res
       args.blank = is_newcomer() ? 1 : 0;
       return start(lockstep_sync_state, lockstep_sync_state_async, args);
     }
-    case Collective::kSend: break;  // there_and_back() makes these calls
+    case Collective::kSend: break;  // issue_one_way() makes these calls
   }
   return LOCKSTEP_ERR_INVALID_ARGUMENT;
 }

@@ -94,10 +94,11 @@ class BenchSubject {
 
   // Starts the call of one slot; blocks if `work` is null.
   lockstep_status issue(Place place, std::size_t index, lockstep_result* result, lockstep_work** work);
-  lockstep_result there_and_back();
+  // Makes the call of each slot, or blocks in the only one. `issue`: as issue() from `index` on.
+  template <typename Issue>
+  lockstep_result in_all_slots(Issue&& issue);
   // Starts the transfer of one slot to or from the partner; blocks if `work` is null.
   lockstep_status issue_one_way(bool sends, std::size_t index, lockstep_result* result, lockstep_work** work);
-  void await(const std::vector<lockstep_work*>& works, lockstep_result& result) const;
   // Send: the other rank of the pair.
   [[nodiscard]] std::uint32_t partner() const { return rank_ ^ 1U; }
   // The arguments of one call, without its tag.

@@ -26,9 +26,6 @@ class Driver final : public transport::Driver {
   [[nodiscard]] PeerId self() const override { return stage_->world().peer_of(guest_.process()); }
   std::shared_ptr<transport::Call> new_call() override;
   void submit(std::shared_ptr<transport::Call> call, peer::Input input, Then then) override;
-  transport::Waited wait(transport::Call& call, transport::Interrupted interrupted) override {
-    return call.wait(std::nullopt, interrupted);
-  }
   void stop(CallId call, std::string why) override;
   void settle() override {}  // submitted calls have begun already
 

@@ -384,7 +384,7 @@ std::vector<float> sum(const std::vector<float>& a, const std::vector<float>& b)
 Status blocking(Communicator& peer, const LaunchArgs& args) {
   const auto work = peer.launch(args, Communicator::Then::kWait);
   if (!work.ok()) return work.error().status;
-  peer.wait(*work);
+  work->wait();
   return work->outcome().status;
 }
 
@@ -411,7 +411,7 @@ TEST(Communicator, ManyThreadsBlockAtOnce) {
           if (blocking(peer, all_reduce(send, recv, t)) != Status::kOk || recv != expected) return;
           if (meanwhile) {
             if (!meanwhile->ok()) return;
-            peer.wait(**meanwhile);
+            (*meanwhile)->wait();
             if ((*meanwhile)->outcome().status != Status::kOk || also != expected) return;
           }
           ++good;
@@ -459,8 +459,8 @@ TEST(Communicator, ABlockingCallCanBeStoppedByAnotherThread) {
     const auto alone = run.peers[0]->launch(all_reduce(send, recv, i), Communicator::Then::kWait);
     ASSERT_TRUE(alone.ok());
     std::thread other([&] { run.peers[0]->stop(*alone, "changed our mind"); });
-    std::thread third([&] { run.peers[0]->wait(*alone); });
-    run.peers[0]->wait(*alone);
+    std::thread third([&] { alone->wait(); });
+    alone->wait();
     EXPECT_TRUE(ends_with(*alone, Status::kAborted));
     other.join();
     third.join();
@@ -477,7 +477,7 @@ TEST(Communicator, ABlockingCallThatIsStoppedMidwayEndsEquallyOnBothPeers) {
     Status at_b = Status::kInternal;
     std::thread partner([&] { at_b = blocking(*run.peers[1], all_reduce(send[1], recv[1], i)); });
     std::thread other([&] { run.peers[0]->stop(*a, "changed our mind"); });
-    run.peers[0]->wait(*a);
+    a->wait();
     other.join();
     partner.join();
     EXPECT_EQ(at_b, a->outcome().status) << a->outcome().text;

@@ -332,7 +332,7 @@ TEST_F(Flight, AnyThreadMayWriteARecordingWhileOthersWork) {
       for (int i = 0; i < 100; ++i) {
         const auto work = peer->launch(args, Communicator::Then::kWait);
         ASSERT_TRUE(work.ok());
-        peer->wait(*work);
+        work->wait();
         EXPECT_EQ(work->outcome().status, Status::kOk) << work->outcome().text;
       }
     });
@@ -351,10 +351,10 @@ void break_an_assertion(const std::string& coordinator, const std::string& folde
   Engine engine(std::move(options));
   const auto joining = engine.new_call();
   engine.submit(joining, peer::Connect{joining->id(), coordinator, kLongest}, Driver::Then::kGoOn);
-  engine.wait(*joining, nullptr);
+  joining->wait(std::nullopt);
   const auto lie = engine.new_call();
   engine.submit(lie, io::WriteDone{StreamId{2}, 0}, Driver::Then::kGoOn);
-  engine.wait(*lie, nullptr);
+  lie->wait(std::nullopt);
 }
 
 using FlightDeathTest = Flight;

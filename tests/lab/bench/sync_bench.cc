@@ -144,7 +144,7 @@ class SyncBenchPeer {
     args.tensors.push_back({nullptr, memory_.data(), memory_.size(), memory_.size()});
     const auto work = comm_->launch(args, transport::Communicator::Then::kWait);
     if (!work.ok()) throw std::runtime_error(work.error().text);
-    comm_->wait(*work);
+    work->wait();
     finish("sync", *work);
   }
 
