@@ -99,6 +99,7 @@ def test_many_calls_at_once_need_no_thread(peers: Peers) -> None:
             assert [result.tag for result in results] == list(range(count))
 
         if number == 0:
+            gc.collect()  # a communicator of a former test ends on a thread of its own
             run.barrier(tag=count)
             figures.append((threads(), threading.active_count(), descriptors()))
             asyncio.run(step())
@@ -112,7 +113,7 @@ def test_many_calls_at_once_need_no_thread(peers: Peers) -> None:
 
     peers(2, main)
     before, during = figures
-    assert during[0] < before[0] + count // 10  # those of the resolver and of jobs may begin; none is one call's
+    assert during[0] <= before[0]  # threads of former tests may still end
     assert during[1] <= before[1]
     assert during[2] <= before[2] + 4  # a selector, a pair of sockets, and one for all calls
 

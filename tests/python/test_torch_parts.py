@@ -247,7 +247,7 @@ def test_sparse_tensors_that_differ_are_refused() -> None:
 
 
 def test_leaving_takes_no_longer_than_it_may() -> None:
-    """Neither the other rank, which stays, nor a call of both, which it never makes, holds the first rank longer."""
+    """A rank leaves in time although the other rank stays, and although a call waits for the other rank for ever."""
     store = torch.distributed.HashStore()
     places: list[Any] = [None, None]
 
