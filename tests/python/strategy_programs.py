@@ -161,7 +161,7 @@ class Entropy:
 def loss_of(model: Any, number: int, step: int) -> Any:
     """The loss of a peer's own examples of one inner step of the run."""
     generator = torch.Generator().manual_seed(1000 * number + step)
-    x = torch.randn(16, 12, generator=generator)
+    x = torch.randn(16, 12, generator=generator).to(next(model.parameters()).device)
     return (model(x) - x.flip(1)).square().mean()
 
 
@@ -209,7 +209,7 @@ def hash_of(*arrays: Any) -> str:
 
 
 def hash_of_model(model: Any) -> str:
-    return hash_of(*[parameter.detach().numpy() for parameter in model.parameters()])
+    return hash_of(*[parameter.detach().cpu().numpy() for parameter in model.parameters()])
 
 
 def until(condition: Callable[[], Any]) -> None:

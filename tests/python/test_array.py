@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import sys
 from pathlib import Path
 from typing import Any, Callable
 
@@ -364,6 +365,22 @@ def test_dlpack_on_a_cuda_device_is_another_kind_of_error(alone: lockstep.Commun
     given = Newest(np.ones(3, np.float32), device_type=2)
     with pytest.raises(lockstep.errors.DeviceArray) as caught:
         alone.all_reduce_async(given)
+    says(caught.value, ["CUDA device", "(3,)", "x.cpu()"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes export no buffers")
+def test_an_array_on_a_device_may_have_the_buffer_protocol(alone: lockstep.Communicator) -> None:
+    """As arrays of CuPy and JAX have it, for those of the CPU."""
+
+    class Array(Newest):
+        def __buffer__(self, flags: int) -> memoryview:
+            raise BufferError("on a device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+    with pytest.raises(lockstep.errors.DeviceArray) as caught:
+        alone.all_reduce_async(Array(np.ones(3, np.float32), device_type=2))
     says(caught.value, ["CUDA device", "(3,)", "x.cpu()"])
 
 

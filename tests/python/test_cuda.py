@@ -105,6 +105,35 @@ def test_other_calls_say_to_copy(alone: Run, name: str) -> None:
         getattr(alone, name)(given, *([alone.id] if name == "broadcast" else []))
 
 
+@needs_cuda
+@pytest.mark.parametrize("many", [False, True])
+def test_arrays_of_cupy(peers: Peers, many: bool) -> None:
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+
+    def main(run: Run, number: int) -> list[float]:
+        given = [cupy.full(5, number + 1, dtype=cupy.float32) for _ in range(3)]
+        run.all_reduce(given if many else given[2])
+        return list(given[2].tolist())
+
+    assert peers(2, main) == [[3] * 5] * 2
+
+
+@needs_cuda
+def test_arrays_of_jax_are_immutable(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax_numpy = pytest.importorskip("jax.numpy", reason="JAX is not installed")
+
+    def main(run: Run, number: int) -> list[float]:
+        given = jax_numpy.full(5, number + 1, dtype=jax_numpy.float32)
+        with pytest.raises(lockstep.ArrayError, match="read-only"):
+            run.all_reduce(given)
+        out = torch.zeros(5, device="cuda")
+        run.all_reduce(given, out)
+        return list(out.tolist())
+
+    assert peers(2, main) == [[3] * 5] * 2
+
+
 # ---- with a device that the CPU plays ----
 
 
@@ -287,3 +316,17 @@ def test_arrays_of_others_are_taken_as_tensors(alone: Run) -> None:
 def test_the_limits_fit_the_library() -> None:
     assert _cuda.MOST_IN_FLIGHT < 256
     assert IN_TIME > 0
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("argument", ["array", "out"])
+def test_arrays_of_jax_are_not_written_to(alone: Run, many: bool, argument: str) -> None:
+    class Array(OnDevice):
+        """As JAX's."""
+
+    Array.__module__ = "jaxlib._jax"
+    immutable = torch.ones(3).as_subclass(Array)
+    given = [immutable] * 2 if many else immutable
+    with pytest.raises(lockstep.ArrayError, match=f"{argument}: an array of JAX of shape .3,. .*read-only.*pass `out`"):
+        staged(alone, given, *([given] if argument == "out" else []))

@@ -1,6 +1,7 @@
 """What the processes of the tests of lockstep.torch run.
 
 usage: python torch_programs.py <program> <rank> <size> <init method> [coordinator]
+       python torch_programs.py compared <rank> <size> <init method> [device]
 
 Each program prints what the test compares.
 """
@@ -33,9 +34,14 @@ def start(backend: str, options: Any = None) -> tuple[int, int]:
 
 
 def numbers(rank: int, *shape: int) -> torch.Tensor:
-    """Small whole numbers: no order of summation matters."""
-    generator = torch.Generator().manual_seed(rank)
-    return torch.randint(-8, 8, shape, generator=generator).float()
+    """Small whole numbers on the default device: no order of summation matters."""
+    generator = torch.Generator("cpu").manual_seed(rank)
+    return torch.randint(-8, 8, shape, generator=generator, device="cpu").float().to(device())
+
+
+def device() -> torch.device:
+    """The default device."""
+    return torch.empty(0).device
 
 
 def collectives(rank: int, size: int) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def exchanged(rank: int, members: list[int], group: Any) -> torch.Tensor:
         work.wait()
     if dist.get_backend(group) == "lockstep":  # as a batch of torch 2.14 has it: all transfers have one Work
         received[2::3] = [torch.empty(3) for _ in others]
-        with dist._coalescing_manager(group, torch.device("cpu"), async_ops=True) as manager:
+        with dist._coalescing_manager(group, device(), async_ops=True) as manager:
             for index, other in enumerate(others):
                 dist.isend(numbers(20 * rank + other, 3), other, group=group)
                 dist.irecv(received[3 * index + 2], other, group=group)
@@ -187,7 +193,9 @@ def functional(rank: int, size: int) -> dict[str, Any]:
 
 def model() -> torch.nn.Module:
     torch.manual_seed(7)
-    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    with torch.device("cpu"):  # equal weights on all devices
+        net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    return net.to(device())
 
 
 def train(net: Any, rank: int, strategy: Callable[[Any], Any] = contextlib.nullcontext) -> None:
@@ -195,9 +203,9 @@ def train(net: Any, rank: int, strategy: Callable[[Any], Any] = contextlib.nullc
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with strategy(optimizer) as sync:
         for step in range(3):
-            generator = torch.Generator().manual_seed(100 * step + rank)
+            generator = torch.Generator("cpu").manual_seed(100 * step + rank)
             optimizer.zero_grad()
-            net(torch.randn(16, 8, generator=generator)).square().mean().backward()
+            net(torch.randn(16, 8, generator=generator, device="cpu").to(device())).square().mean().backward()
             optimizer.step()
             if isinstance(sync, lockstep.torch.Strategy):
                 sync.step()
@@ -211,12 +219,12 @@ def ddp(rank: int, size: int) -> dict[str, Any]:
 
 
 def fsdp(rank: int, size: int) -> dict[str, Any]:
-    """Three steps of FSDP2 on a mesh of CPUs."""
+    """Three steps of FSDP2."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     net = model()
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(device().type, (size,))
     for layer in net:
         if isinstance(layer, torch.nn.Linear):
             fully_shard(layer, mesh=mesh)
@@ -230,7 +238,7 @@ def dtensor(rank: int, size: int) -> dict[str, Any]:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
 
-    mesh = init_device_mesh("cpu", (size,))
+    mesh = init_device_mesh(device().type, (size,))
     whole = numbers(3, 2 * size + 1, size + 1)
     out: dict[str, Any] = {}
     for source in (Replicate(), Shard(0), Shard(1)):
@@ -244,14 +252,17 @@ def dtensor(rank: int, size: int) -> dict[str, Any]:
 
 
 def compared() -> None:
-    """Runs over Lockstep and over Gloo, and compares the results."""
+    """Compares the results over Lockstep with those over Gloo; or, with a device, with those over Lockstep on the CPU."""
     programs = [collectives, functional, ddp, fsdp, dtensor]
+    torch.set_default_device(sys.argv[5] if len(sys.argv) > 5 else "cpu")
+    other_backend = "lockstep" if len(sys.argv) > 5 else "gloo"
     rank, size = start("lockstep")
     assert dist.get_backend() == "lockstep"
-    ours = [run(rank, size) for run in programs]
+    ours = [{name: value.cpu() for name, value in run(rank, size).items()} for run in programs]
     dist.destroy_process_group()
-    sys.argv[4] += ".gloo"
-    start("gloo")
+    torch.set_default_device("cpu")
+    sys.argv[4] += ".other"
+    start(other_backend)
     theirs = [run(rank, size) for run in programs]
     dist.barrier()
     dist.destroy_process_group()
@@ -618,6 +629,83 @@ def many() -> None:
     dist.destroy_process_group()
 
 
+def streams() -> None:
+    """A receive, a broadcast and an all-gather write to tensors that a stream of a CUDA device still reads.
+
+    A thread of the package completes their futures. The last argument is the rank that receives. The first turn takes
+    memory from the device and the system, which waits for all that the device does.
+    """
+    rank, _ = start("lockstep")
+    receiver = int(sys.argv[5])
+    count = 1 << 20
+    for stream in (torch.cuda.Stream(), torch.cuda.default_stream()):
+        with torch.cuda.stream(stream):
+            for name in ("recv", "broadcast", "all_gather", "all_reduce") * 2:
+                x = torch.ones(count, device="cuda")
+                parts = [torch.ones(count // 2, device="cuda") for _ in range(2)]
+                torch.cuda.synchronize()
+                if rank == receiver:
+                    torch.cuda._sleep(1_000_000_000)  # cycles, half a second
+                read = [one * 2 for one in ([x] if name != "all_gather" else parts)]
+                begun: Any
+                if name == "recv":
+                    begun = dist.irecv(x, 1 - receiver) if rank == receiver else dist.isend(x * 3, receiver)
+                elif name == "broadcast":
+                    x = x if rank == receiver else x * 3
+                    begun = dist.broadcast(x, 1 - receiver, async_op=True)
+                elif name == "all_reduce":
+                    begun = dist.all_reduce(x, async_op=True)
+                else:
+                    begun = dist.all_gather(parts, torch.full((count // 2,), 3.0, device="cuda"), async_op=True)
+                begun.get_future().wait()
+                assert all((one == 2).all() for one in read), name
+                if rank == receiver:
+                    wanted = 2 if name == "all_reduce" else 3
+                    assert all((one == wanted).all() for one in ([x] if name != "all_gather" else parts)), name
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
+def elsewhere() -> None:
+    """Collectives of tensors of the CPU while the default device is another one."""
+    rank, size = start("lockstep")
+    torch.set_default_device("meta")
+
+    def ones(*shape: int) -> torch.Tensor:
+        return torch.ones(*shape, device="cpu")
+
+    x = ones(3, 2).t()
+    dist.all_reduce(x)
+    assert (x == size).all()
+    sparse = ones(4).to_sparse_coo()
+    dist.all_reduce(sparse)
+    assert (sparse.to_dense() == size).all()
+    parts = [ones(2) for _ in range(size)]
+    dist.all_gather(parts, 2 * ones(2))
+    assert all((part == 2).all() for part in parts)
+    dist.gather(3 * ones(2), parts if rank == 0 else None, dst=0)
+    assert rank or all((part == 3).all() for part in parts)
+    dist.scatter(x := ones(2), [4 * part for part in parts] if rank == 0 else None, src=0)
+    assert (x == 12).all()
+    dist.all_to_all(parts, [ones(2) * rank for _ in range(size)])
+    assert [part[0].item() for part in parts] == list(range(size))
+    received = ones(3)
+    begun = dist.irecv(received, (rank - 1) % size)
+    dist.send(ones(3) * 5, (rank + 1) % size)
+    assert begun is not None
+    begun.wait()
+    assert (received == 5).all()
+    net = torch.nn.Linear(3, 2, device="cpu")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with lockstep.torch.DiLoCo(dist.group.WORLD.communicator, net, optimizer, inner_steps=1) as sync:
+        net(ones(4, 3)).sum().backward()
+        optimizer.step()
+        sync.step()
+    dist.barrier()
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
 def hash_of(tensors: Any) -> str:
     digest = hashlib.sha256(b"".join(tensor.detach().numpy().tobytes() for tensor in tensors))
     return digest.hexdigest()[:16]
@@ -637,6 +725,8 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "refused": refused,
     "buffers": buffers,
     "many": many,
+    "streams": streams,
+    "elsewhere": elsewhere,
 }
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
     import torch
 
     sizes = [tensor.numel() for tensor in tensors]
-    staged = torch.empty(sum(sizes), dtype=tensors[0].dtype, pin_memory=True)
+    staged = torch.empty(sum(sizes), dtype=tensors[0].dtype, device="cpu", pin_memory=True)
     stream = torch.cuda.Stream(tensors[0].device)
     stream.wait_stream(torch.cuda.current_stream(tensors[0].device))
     while True:
@@ -56,6 +56,7 @@ def _arguments(array: Any, out: Any, residual: Any) -> tuple[list[Any], list[Any
         )
     tensors = _tensors(array, "array")
     outs = tensors if out is None else _tensors(out, "out")
+    _refuse_immutable(*((array, "array") if out is None else (out, "out")))
     _check(tensors, outs)
     return tensors, outs
 
@@ -90,6 +91,16 @@ def _tensors(given: Any, argument: str) -> list[Any]:
         if tensor.device != tensors[0].device:
             raise ArrayError(f"{described} is on {tensor.device}, {argument}[0] on {tensors[0].device}: use one device")
     return tensors
+
+
+def _refuse_immutable(given: Any, argument: str) -> None:
+    """Arrays of JAX are immutable, and DLPack would hand out their memory without a word."""
+    for one in given if isinstance(given, (list, tuple)) else [given]:
+        if type(one).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            raise ArrayError(
+                f"{argument}: an array of JAX of shape {tuple(one.shape)} and dtype {one.dtype} is read-only, and the "
+                "call writes to it: pass `out`, for example torch.empty(x.shape, device='cuda')"
+            )
 
 
 def _check(tensors: Sequence[Any], outs: Sequence[Any]) -> None:

@@ -236,6 +236,14 @@ py::object array_in(const py::handle& tensor) {
   return {};
 }
 
+// Whether the array says that it lies on a device; arrays of the CPU and arrays that say nothing do not.
+bool says_on_device(const py::handle& object) {
+  if (!py::hasattr(object, "__dlpack__") || !py::hasattr(object, "__dlpack_device__")) return false;
+  const py::object place = object.attr("__dlpack_device__")();
+  return PyTuple_Check(place.ptr()) != 0 && PyTuple_Size(place.ptr()) == 2 &&
+         py::cast<int>(py::int_(py::reinterpret_borrow<py::object>(PyTuple_GetItem(place.ptr(), 0)))) != dlpack::kCpu;
+}
+
 constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
                                                 "int64", "float16", "bfloat16", "float32", "float64", "bool"};
 static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
@@ -275,6 +283,10 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
     if (py::hasattr(object, "dtype") && text_of(object.attr("dtype")) == "bfloat16") {
       take_buffer(object.attr("view")("uint16"), object, argument, access);
       type_ = LOCKSTEP_BF16;
+      return;
+    }
+    if (says_on_device(object)) {  // CuPy and JAX have the buffer protocol, for other arrays
+      take_dlpack(object, argument, access);
       return;
     }
     const std::string remedy = py::hasattr(object, "dtype") ? kSupported : "pass a numpy array or a bytearray";
@@ -344,6 +356,7 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   };
   const auto type = type_of_dlpack(*tensor);
   if (!type) described().refuse_type();
+  if (access == Access::kWrite && (flags & dlpack::kReadOnly) != 0) described().refuse_read_only();
   if (tensor->device_type == dlpack::kCuda) {
     described().refuse("lies on a CUDA device: pass x.cpu(), and copy the result back", "DeviceArray");
   }
@@ -352,7 +365,6 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
                        ", which the CPU cannot read: pass x.cpu(), and copy the result back");
   }
   if (!is_contiguous(*tensor)) described().refuse_layout();
-  if (access == Access::kWrite && (flags & dlpack::kReadOnly) != 0) described().refuse_read_only();
   if (access == Access::kWrite && (flags & dlpack::kIsCopied) != 0) {
     described().refuse("exports only a copy of its memory, so the result would be lost: pass memory of the CPU");
   }

@@ -7,7 +7,7 @@ import zlib
 import torch
 
 from ..errors import Mismatch
-from ._tensors import Reduction, as_bytes
+from ._tensors import Reduction, as_bytes, host_memory
 
 _INDEX_BYTES = 8
 
@@ -31,10 +31,10 @@ class CooSum:
         self._own = tensor.detach().cpu().coalesce()
         kind = f"{list(tensor.shape)} {tensor.dtype} {tensor.sparse_dim()}"
         self._digest = zlib.crc32(kind.encode())
-        self.own_size = torch.tensor([self._own.values().shape[0], self._digest])
-        self.sizes = torch.zeros(2 * world, dtype=torch.int64)
+        self.own_size = torch.tensor([self._own.values().shape[0], self._digest], device="cpu")
+        self.sizes = torch.zeros(2 * world, dtype=torch.int64, device="cpu")
         self.elements: torch.Tensor | None = None
-        self._room = torch.empty(0, dtype=torch.uint8)
+        self._room = host_memory(0, torch.uint8)
 
     def take_sizes(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The elements of this rank, and room for those of all ranks. Raises Mismatch if the tensors differ in kind."""
@@ -46,7 +46,7 @@ class CooSum:
                 )
         indices = self._own.indices().t().contiguous()
         self.elements = torch.cat([as_bytes(indices), as_bytes(self._own.values().contiguous())])
-        self._room = torch.empty(sum(self._counts()) * self._bytes_each(), dtype=torch.uint8)
+        self._room = host_memory(sum(self._counts()) * self._bytes_each(), torch.uint8)
         return self.elements, self._room
 
     def give_back(self) -> None:
@@ -77,4 +77,5 @@ class CooSum:
             values.clone().view(self._own.dtype).view(count, *self._own.values().shape[1:]),
             self._own.shape,
             check_invariants=True,
+            device="cpu",
         )

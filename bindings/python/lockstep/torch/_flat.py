@@ -15,6 +15,7 @@ import torch
 from .. import _lockstep as native
 from ._outer import SGD, Floats, Nesterov, OuterOptimizer, blocks, exact, steps_into
 from ._replica import local_of
+from ._tensors import host_memory
 
 _HUGE = 1 << 20  # elements from which on an array has pages of its own
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -40,7 +41,7 @@ def zeros(count: int, pinned: bool) -> Floats:
     """An array of zeros whose memory stays where it is; in huge pages where the system has them."""
     array: Floats
     if pinned or count < _HUGE:
-        array = torch.zeros(count, dtype=torch.float32, pin_memory=pinned).numpy()
+        array = torch.zeros(count, dtype=torch.float32, device="cpu", pin_memory=pinned).numpy()
     else:
         pages = mmap.mmap(-1, 4 * count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with suppress(AttributeError, OSError):  # an older system
@@ -162,7 +163,7 @@ class Fragment:
         for tensor, flat, (_, _, part) in zip(tensors, flats, self._parts):
             native.mix(flat, self.theta[part], own, shared)
             if id(tensor) not in lent:
-                tensor.copy_(torch.as_tensor(flat).view(tensor.shape))
+                tensor.copy_(torch.as_tensor(flat, device="cpu").view(tensor.shape))
 
     def begin_at(self, lr: float = 0.0, members: int = 1) -> None:
         """Starts a measurement: the model begins with the shared parameters, less this peer's share of its gradient.
@@ -320,7 +321,7 @@ class HostTensors:
             if not own.numel():
                 continue
             usable = own.device.type == "cpu" and own.is_contiguous() and not own.is_complex()
-            memory = own if usable else torch.empty(own.shape, dtype=own.dtype)
+            memory = own if usable else host_memory(own.shape, own.dtype)
             if memory is not own:
                 self._pairs.append((own, memory))
             self.arrays[name] = torch.view_as_real(memory) if memory.is_complex() else memory

@@ -24,7 +24,7 @@ from ..types import PeerId
 from ._chain import Chain, Outcome
 from ._coo_tensors import CooSum
 from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
-from ._tensors import Reduction, Staged, array_of, as_bytes, plain_array, reduction_of, transfer_array
+from ._tensors import Reduction, Staged, array_of, as_bytes, host_memory, plain_array, reduction_of, transfer_array
 from ._work import Call, Ended, EndedWork, Transfer, Work
 
 _LEAVE_WITHIN = 10.0  # seconds
@@ -472,7 +472,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 self._must_be(len(targets), self.getSize(), "the list of outputs")
                 sources.append(as_bytes(Staged(tensor).memory))
                 sizes = [target.numel() * target.element_size() for target in targets]
-                copies.append((targets, torch.empty(sum(sizes), dtype=torch.uint8), sizes))
+                copies.append((targets, host_memory(sum(sizes), torch.uint8), sizes))
         calls = [self._gather_bytes(source, room, opts) for source, (_, room, _) in zip(sources, copies)]
 
         def finish(_: Sequence[Result]) -> None:
@@ -572,7 +572,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 self._must_be(len(targets), self.getSize() if is_root else 0, "the list of outputs")
                 sizes = [_bytes_in(target) for target in targets]
                 sources.append(as_bytes(Staged(tensor).memory))
-                copies.append((targets, torch.empty(sum(sizes), dtype=torch.uint8), sizes))
+                copies.append((targets, host_memory(sum(sizes), torch.uint8), sizes))
         calls = [
             self._call("gather", opts, source, root, room if is_root else None)
             for source, (_, room, _) in zip(sources, copies)
@@ -601,7 +601,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 self._must_be(len(given[index]), self.getSize(), "the list of inputs")
                 parts = [as_bytes(Staged(part).memory) for part in given[index]]
                 sources.append((torch.cat(parts), [part.numel() for part in parts]))
-            copies = [(output, torch.empty(_bytes_in(output), dtype=torch.uint8)) for output in outputs]
+            copies = [(output, host_memory(_bytes_in(output), torch.uint8)) for output in outputs]
         calls = [
             self._call("scatter", opts, source, root, room, counts=counts)
             for (source, counts), (_, room) in zip(sources, copies)
@@ -638,7 +638,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             self._must_be(len(outputs), self.getSize(), "the list of outputs")
             parts = [as_bytes(Staged(tensor).memory) for tensor in given]
             sizes = [_bytes_in(target) for target in outputs]
-            source, room = torch.cat(parts), torch.empty(sum(sizes), dtype=torch.uint8)
+            source, room = torch.cat(parts), host_memory(sum(sizes), torch.uint8)
         call = self._call("all_to_all", opts, source, room, counts=[part.numel() for part in parts])
 
         def finish(results: Sequence[Result]) -> None:

@@ -64,14 +64,14 @@ def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) ->
     """Torch's store, run by rank 0. A short run of all processes tells where it is."""
     own = own_host(host)
     seconds = timeout.total_seconds()
-    place = torch.zeros(64, dtype=torch.uint8)
+    place = torch.zeros(64, dtype=torch.uint8, device="cpu")
     store = None
     if rank == 0:
         store = dist.TCPStore(own.strip("[]"), 0, size, is_master=True, timeout=timeout, wait_for_workers=False)
         text = f"{own}|{store.port}".encode()
         place[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     with connect(_address(host, port), founders=size, timeout=seconds, name=own_name(f"rank {rank} (meeting)")) as run:
-        ranks = run.all_gather(torch.tensor([rank]), timeout=seconds)
+        ranks = run.all_gather(torch.tensor([rank], device="cpu"), timeout=seconds)
         first = ranks.output.tolist().index(0)
         run.broadcast(place, ranks.contributors[first], timeout=seconds)
         run.barrier(timeout=seconds)

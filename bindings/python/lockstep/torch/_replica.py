@@ -171,9 +171,9 @@ class Replica:
 
 def _number_for_all(group: Any, shard: int) -> int:
     """A number that the first shard draws: two replicas draw different ones."""
-    number = torch.tensor([secrets.randbits(62) + 1 if shard == 0 else 0])
-    dist.broadcast(number, dist.get_global_rank(group, 0), group=group)
-    return int(number.item())
+    number = [secrets.randbits(62) + 1 if shard == 0 else 0]
+    dist.broadcast_object_list(number, dist.get_global_rank(group, 0), group=group)  # NCCL moves no tensor of the CPU
+    return number[0]
 
 
 def _shards_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:

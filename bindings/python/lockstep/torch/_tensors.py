@@ -64,7 +64,7 @@ class Staged:
         if usable and not multiplies:
             memory = own
         else:
-            memory = torch.empty(own.shape, dtype=own.dtype, pin_memory=own.device.type == "cuda")
+            memory = host_memory(own.shape, own.dtype, own.device.type == "cuda")
             if reads:
                 memory.copy_(own)
             if multiplies and reduction is not None:
@@ -80,6 +80,11 @@ class Staged:
         """After the call: the tensor holds what the call has left in the array."""
         if self._whole is not self._target:
             self._target.copy_(self._whole)
+
+
+def host_memory(shape: Any, dtype: torch.dtype, pinned: bool = False) -> torch.Tensor:
+    """A tensor of any values in the memory of the host, whatever the default device is. pinned: for a device's copies."""
+    return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=pinned)
 
 
 def array_of(memory: torch.Tensor) -> Any:

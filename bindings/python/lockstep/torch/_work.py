@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -78,7 +79,8 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
 
     calls: the calls.
     tensors: what `result()` and the future give.
-    finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors.
+    finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors. Copies
+        to a CUDA device come behind what the caller had begun there in its stream, whichever thread makes them.
     fail: makes the exception for an error of a call.
     """
 
@@ -88,6 +90,7 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
         self._tensors = list(tensors)
         self._finish = finish
         self._fail = fail
+        self._streams = [torch.cuda.current_stream(device) for device in {one.device for one in tensors if one.is_cuda}]
         self._error: BaseException | None = None
         self._is_over = False
         self._ending = threading.Lock()
@@ -169,11 +172,17 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
             with self._ending:
                 if not self._is_over:
                     try:
-                        self._finish(results)
+                        self._finish_in_streams(results)
                     except Exception as error:
                         self._error = error
                     self._is_over = True
         self._complete_future()
+
+    def _finish_in_streams(self, results: Sequence[Result]) -> None:
+        with contextlib.ExitStack() as stack:
+            for stream in self._streams:
+                stack.enter_context(torch.cuda.stream(stream))
+            self._finish(results)
 
 
 class Transfer(Work):
