@@ -26,7 +26,7 @@ std::uint64_t Rounds::place(LaunchQueue::Entry entry) {
   }
   const Tag tag = entry.request.tag;
   queue_.add(order, std::move(entry));
-  if (announcements_.size() > 0) pull_launched(tag);
+  pull_launched(tag);
   if (queue_.count(tag) == 1) pass(tag);
   return order;
 }
@@ -70,7 +70,8 @@ Round* Rounds::find_or_pull(const RoundKey& key) {
   return rounds_.find(key);
 }
 
-// A neighbour has begun a round that waits here: the round begins, and those of the same tag before it.
+// A neighbour has begun a round that waits here, or the round is over for all members: it begins, and those of the same
+// tag before it.
 void Rounds::pull(const RoundKey& key) {
   const Cohort* cohort = views_.newest();
   if (cohort == nullptr || key.cohort != cohort->id || key.group != cohort->group) return;
@@ -78,7 +79,8 @@ void Rounds::pull(const RoundKey& key) {
   if (is_earlier_use(key.use, next)) return;
   const std::size_t ahead = key.use - next;
   if (queue_.count(key.tag) <= ahead) return;
-  if (rounds_.size() + ahead >= std::size_t{2} * context_.options.window) {
+  const bool ends_at_once = ahead == 0 && cohort->early_verdicts.contains(key);
+  if (!ends_at_once && rounds_.size() + ahead >= std::size_t{2} * context_.options.window) {
     pulls_wait_ = true;
     return;
   }
@@ -89,16 +91,27 @@ void Rounds::pull(const RoundKey& key) {
   }
 }
 
-// A call has come to the queue: a neighbour may have begun its round before.
+// A call has come to the queue: a neighbour may have begun its round before, or the round is over for all.
 void Rounds::pull_launched(Tag tag) {
   const Cohort& cohort = *views_.newest();
+  if (announcements_.size() == 0 && cohort.early_verdicts.empty()) return;
   const auto last = static_cast<std::uint32_t>(queue_.count(tag) - 1);
   const RoundKey key{cohort.id, context_.options.group, tag, cohort.uses.next(tag) + last};
-  if (announcements_.has(key)) pull(key);
+  if (announcements_.has(key) || cohort.early_verdicts.contains(key)) pull(key);
+}
+
+// Rounds that wait here may be over for all members: their calls end without a place.
+void Rounds::pull_decided() {
+  const Cohort* const cohort = views_.newest();
+  if (queue_.empty() || cohort == nullptr) return;
+  std::vector<RoundKey> decided;  // to pull one takes its verdict from the cohort
+  for (const auto& [key, verdict] : cohort->early_verdicts) decided.push_back(key);
+  for (const RoundKey& key : decided) pull(key);
 }
 
 void Rounds::pull_announced() {
   pulls_wait_ = false;
+  pull_decided();
   for (const auto& [key, attempt] : announcements_.announced()) {
     if (rounds_.find(key) == nullptr && !queue_.empty()) pull(key);
   }

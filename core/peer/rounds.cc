@@ -561,6 +561,7 @@ void Rounds::forget_stale_announcements() {
 }
 
 void Rounds::go_on() {
+  pull_decided();
   for (auto& [order, round] : rounds_) {
     if (round.is<stage::Held>()) begin_attempt(round);
     syncs_.claim_if_digested(round);

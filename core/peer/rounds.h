@@ -193,6 +193,7 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] Round* find_or_pull(const RoundKey& key);
   void pull(const RoundKey& key);
   void pull_launched(Tag tag);
+  void pull_decided();
   void pull_announced();
   bool pass(Tag tag);
   void pass_some();
@@ -248,7 +249,7 @@ class Rounds final : public NeighbourOwner {
   RoundTable rounds_;
   LaunchQueue queue_;
   std::uint64_t last_begun_ = 0;  // the highest order of a call that has begun
-  bool pulls_wait_ = false;       // neighbours have announced rounds that wait in the queue, for lack of places
+  bool pulls_wait_ = false;       // rounds that wait in the queue shall begin, and there were no places
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
   bool direct_ = false;

@@ -140,6 +140,22 @@ TEST(LaunchQueue, AWaitingCallIsAbortedAtOnce) {
   EXPECT_EQ(burst.waiting(), 3U);  // its place is kept
 }
 
+// Another member has refused its call, or has stopped it: no place is needed to end.
+TEST(LaunchQueue, AWaitingCallWhoseRoundIsOverEndsAtOnce) {
+  Burst burst(5);
+  burst.launch(late(1));
+  burst.ready(burst.tags[4]);  // all four places are taken
+  burst.run.stopped({late(1), late(0)});
+  ASSERT_NE(burst.run.me.outcome(burst.calls[5]), nullptr);
+  EXPECT_EQ(burst.run.me.outcome(burst.calls[5])->status, Status::kAborted);
+  burst.launch(late(0));  // launched afterwards
+  ASSERT_NE(burst.run.me.outcome(burst.calls[6]), nullptr);
+  EXPECT_EQ(burst.run.me.outcome(burst.calls[6])->status, Status::kAborted);
+  EXPECT_EQ(burst.run.me.outcome(burst.calls[0]), nullptr);
+  EXPECT_EQ(burst.run.me.footprint().calls, 5U);
+  burst.run.expect_alive();
+}
+
 TEST(LaunchQueue, WaitingCallsEndWithTheRun) {
   Burst burst;
   burst.run.me.abandon();
