@@ -52,9 +52,13 @@ void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
 }
 
 // `some_ended`: places have become free since the last time. True: calls have begun.
+//
+// A leaver launches nothing more, and says so once all that it launched has begun. Others may wait for that with rounds
+// that it will never launch, while its own wait for theirs: so it takes places beyond its window.
 bool Rounds::begin_waiting(bool some_ended) {
   const std::size_t before = queue_.size();
-  while (!queue_.empty() && rounds_.size() < context_.options.window) {
+  const std::size_t places = admission_.leaves() ? std::size_t{2} * kRoundWindow : context_.options.window;
+  while (!queue_.empty() && rounds_.size() < places) {
     const std::uint64_t order = queue_.nth(queue_.first_request().tag, 0);
     begin(order, queue_.take(order));
   }
