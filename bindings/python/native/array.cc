@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "bindings/python/native/dlpack.h"
@@ -101,6 +102,9 @@ std::string strides_text(const Number* shape, const Number* strides, std::size_t
 constexpr const char* kSupported =
     "supported: bool, 8 to 64 bit integers, float16, bfloat16, float32 and float64, in this machine's byte order. "
     "Convert it, for example with x.astype(numpy.float32)";
+constexpr const char* kSupportedOfTorch =
+    "supported: bool, 8 to 64 bit integers, float16, bfloat16, float32 and float64. Convert it, for example with "
+    "x.to(torch.float32); to move its bytes, pass x.view(torch.uint8)";
 
 // The array's own text for an attribute, such as "(3, 4)".
 std::string attribute_text(const py::handle& object, const char* name) {
@@ -139,7 +143,9 @@ struct Described {
   [[noreturn]] void refuse_read_only() const {
     refuse("is read-only, and the call writes to it: pass a writable copy such as x.copy()");
   }
-  [[noreturn]] void refuse_type() const { refuse(std::string("has elements that cannot be reduced; ") + kSupported); }
+  [[noreturn]] void refuse_type(const char* supported = kSupported) const {
+    refuse(std::string("has elements that cannot be reduced; ") + supported);
+  }
 };
 
 bool is_aligned(const void* data, lockstep_data_type type) {
@@ -236,6 +242,50 @@ py::object array_in(const py::handle& tensor) {
   return {};
 }
 
+constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
+                                                "int64", "float16", "bfloat16", "float32", "float64", "bool"};
+static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
+
+// Whether the array is a tensor of torch, of any subclass, whose dtype Lockstep lacks. torch exports some of them by
+// DLPack as if they were others: int4 as int8.
+bool is_foreign_to_torch(const py::handle& object) {
+  static PyObject* const kDtype = PyUnicode_InternFromString("dtype");
+  static PyObject* known = nullptr;  // the last dtype that was found good, with the GIL held; torch's live for ever
+  const auto dtype = py::reinterpret_steal<py::object>(PyObject_GetAttr(object.ptr(), kDtype));
+  if (!dtype) {
+    PyErr_Clear();
+    return false;
+  }
+  if (dtype.ptr() == known) return false;
+  constexpr std::string_view kModule = "torch.";
+  if (std::strcmp(Py_TYPE(dtype.ptr())->tp_name, "torch.dtype") != 0) return false;
+  const std::string text = text_of(dtype);
+  if (!text.starts_with(kModule)) return false;
+  if (std::ranges::find(kNames, std::string_view(text).substr(kModule.size())) == kNames.end()) return true;
+  known = dtype.ptr();
+  return false;
+}
+
+// Whether torch negates the elements when it reads them: the memory holds others.
+bool is_negated(const py::handle& object) {
+  return py::hasattr(object, "is_neg") && PyObject_IsTrue(object.attr("is_neg")().ptr()) > 0;
+}
+
+// Strides in bytes of an array that exports no memory, as far as the array tells them: torch tells them in elements.
+std::string strides_of(const py::handle& object) {
+  if (!py::hasattr(object, "stride")) return attribute_text(object, "strides");
+  try {
+    const auto bytes = py::cast<std::int64_t>(object.attr("element_size")());
+    std::vector<std::int64_t> strides;
+    for (const py::handle& each : py::tuple(object.attr("stride")()))
+      strides.push_back(py::cast<std::int64_t>(each) * bytes);
+    return tuple_text(strides.data(), strides.size());
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
+    return "unknown";
+  }
+}
+
 // Whether the array says that it lies on a device; arrays of the CPU and arrays that say nothing do not.
 bool says_on_device(const py::handle& object) {
   if (!py::hasattr(object, "__dlpack__") || !py::hasattr(object, "__dlpack_device__")) return false;
@@ -243,10 +293,6 @@ bool says_on_device(const py::handle& object) {
   return PyTuple_Check(place.ptr()) != 0 && PyTuple_Size(place.ptr()) == 2 &&
          py::cast<int>(py::int_(py::reinterpret_borrow<py::object>(PyTuple_GetItem(place.ptr(), 0)))) != dlpack::kCpu;
 }
-
-constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
-                                                "int64", "float16", "bfloat16", "float32", "float64", "bool"};
-static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
 
 }  // namespace
 
@@ -317,6 +363,11 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
 
 void Array::take_dlpack(const py::handle& given, const std::string& argument, Access access) {
   py::object object = py::reinterpret_borrow<py::object>(given);
+  const auto told = [&] { return Described{object, argument, attribute_text(object, "shape"), strides_of(object)}; };
+  if (is_foreign_to_torch(object)) told().refuse_type(kSupportedOfTorch);
+  if (is_negated(object)) {
+    told().refuse("is negated when torch reads it, and its memory is not: pass x.resolve_neg()");
+  }
   // A torch tensor that requires a gradient cannot be exported; the detached tensor has the same memory.
   if (py::hasattr(object, "requires_grad") && PyObject_IsTrue(object.attr("requires_grad").ptr()) > 0)
     object = object.attr("detach")();
@@ -325,9 +376,8 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
     capsule_ = dlpack_capsule(object);
   } catch (py::error_already_set& error) {
     if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
-    Described{object, argument, attribute_text(object, "shape"), attribute_text(object, "strides")}.refuse(
-        "gives no access to its memory without a copy (" + text_of(error.value()) +
-        "): pass a contiguous array in memory of the CPU");
+    told().refuse("gives no access to its memory without a copy (" + text_of(error.value()) +
+                  "): pass a contiguous array in memory of the CPU");
   }
   std::uint64_t flags = 0;
   const dlpack::Tensor* tensor = nullptr;

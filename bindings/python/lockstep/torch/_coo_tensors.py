@@ -7,7 +7,7 @@ import zlib
 import torch
 
 from ..errors import Mismatch
-from ._tensors import Reduction, as_bytes, host_memory
+from ._tensors import Reduction, as_bytes, check_reduced, host_memory
 
 _INDEX_BYTES = 8
 
@@ -26,6 +26,7 @@ class CooSum:
     def __init__(self, tensor: torch.Tensor, reduction: Reduction, world: int) -> None:
         if reduction.op not in ("sum", "avg") or reduction.factor is not None:
             raise TypeError(f"sparse tensors have no {reduction.op}; allowed: SUM and AVG")
+        check_reduced(tensor)
         self._tensor = tensor
         self._averages = reduction.op == "avg"
         self._own = tensor.detach().cpu().coalesce()

@@ -24,7 +24,18 @@ from ..types import PeerId
 from ._chain import Chain, Outcome
 from ._coo_tensors import CooSum
 from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
-from ._tensors import Reduction, Staged, array_of, as_bytes, host_memory, plain_array, reduction_of, transfer_array
+from ._tensors import (
+    Reduction,
+    Staged,
+    array_of,
+    as_bytes,
+    check_reduced,
+    host_memory,
+    moved,
+    plain_array,
+    reduction_of,
+    transfer_array,
+)
 from ._work import Call, Ended, EndedWork, Transfer, Work
 
 _LEAVE_WITHIN = 10.0  # seconds
@@ -471,7 +482,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             for targets, tensor in zip(outputs, given):
                 self._must_be(len(targets), self.getSize(), "the list of outputs")
                 sources.append(as_bytes(Staged(tensor).memory))
-                sizes = [target.numel() * target.element_size() for target in targets]
+                sizes = [_bytes_in(target) for target in targets]
                 copies.append((targets, host_memory(sum(sizes), torch.uint8), sizes))
         calls = [self._gather_bytes(source, room, opts) for source, (_, room, _) in zip(sources, copies)]
 
@@ -524,6 +535,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         with self._answering("reduce_scatter", len(outputs)):
             for parts in given:
                 self._must_be(len(parts), self.getSize(), "the list of inputs")
+                for part in parts:
+                    check_reduced(part)
         for output, parts in zip(outputs, given):
             if len({part.numel() for part in parts}) == 1:
                 works.append(self.reduce_scatter_single(output, torch.cat([part.reshape(-1) for part in parts]), opts))
@@ -888,11 +901,13 @@ def _giving_back(staged: Sequence[Staged]) -> Callable[[Sequence[Result]], None]
 
 
 def _copy_bytes(source: torch.Tensor, target: torch.Tensor) -> None:
-    target.detach().copy_(source.view(target.dtype).view(target.shape) if source.numel() else target)
+    into = moved(target.detach())
+    into.copy_(source.view(into.dtype).view(into.shape) if source.numel() else into)
 
 
-def _bytes_in(tensor: torch.Tensor) -> int:
-    size: int = tensor.numel() * tensor.element_size()
+def _bytes_in(target: torch.Tensor) -> int:
+    into = moved(target.detach())
+    size: int = into.numel() * into.element_size()
     return size
 
 
