@@ -108,6 +108,15 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a small send whose segment was lost with a stream does not go again") \
   X(kSendEndsEarly, "send-ends-early", "L1 L2 L4", kRare, \
     "a small send ends when its segment goes, before its receipt") \
+  X(kLeaveBeforeDelivery, "leave-before-delivery", "L2", kCommon, \
+    "a leave ends before the transfers of its caller are delivered") \
+  X(kAnyLossEndsSends, "any-loss-ends-sends", "L2", kCommon, "the loss of a third member ends sends between others") \
+  X(kTransferUnchecked, "transfer-unchecked", "S2", kRare, \
+    "the checksum of a received segment of a transfer is not compared") \
+  X(kTransferNotResent, "transfer-not-resent", "L1 L4", kRare, \
+    "segments of a transfer that were lost with a stream are not sent again") \
+  X(kTransferReadyNotRepeated, "transfer-ready-not-repeated", "L1 L4", kRare, \
+    "the Ready of a transfer is not repeated on a new stripe") \
   /* memory */ \
   X(kNotBackedUp, "not-backed-up", "S3", kCommon, "all-gather overwrites an input that has no copy") \
   X(kRestoresNothing, "restores-nothing", "S3", kCommon, "a peer that loses the run does not restore its inputs") \

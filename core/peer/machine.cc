@@ -384,7 +384,8 @@ void Peer::Machine::drive_transfers() {
 
 // Rule 48: what was sent is delivered first.
 void Peer::Machine::try_leave() {
-  if (admission_.leaves() && !admission_.has_said_leave() && !point_to_point_.may_leave()) return;
+  const bool waits = !mutant(Mutant::kLeaveBeforeDelivery);
+  if (waits && admission_.leaves() && !admission_.has_said_leave() && !point_to_point_.may_leave()) return;
   switch (admission_.farewell(views_.proposal().has_value(), rounds_.waiting() > 0)) {
     case Admission::Farewell::kNone: return;
     case Admission::Farewell::kSay: return admission_.say_leave(rounds_.open_rounds());

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/base/assert.h"
+#include "core/base/mutant.h"
 #include "core/base/text.h"
 #include "core/ring/schedule.h"
 #include "core/trace/event.h"
@@ -298,7 +299,7 @@ void PointToPoint::on_view(const wire::View& before, const wire::Propose& change
     std::vector<Order> sends;
     std::vector<Order> receives;
     for (const auto& [order, send] : sends_) {
-      if (send.what.peer == member.id) sends.push_back(order);
+      if (send.what.peer == member.id || mutant(Mutant::kAnyLossEndsSends)) sends.push_back(order);
     }
     for (const auto& [order, receive] : receives_) {
       const Arrival* const arrival = receive.arrival ? &arrivals_.at(*receive.arrival) : nullptr;
@@ -306,7 +307,8 @@ void PointToPoint::on_view(const wire::View& before, const wire::Propose& change
       if (arrival != nullptr ? arrival->from == member.id && !here : receive.what.peer == member.id)
         receives.push_back(order);
     }
-    for (const Order order : sends) end_call(order, Status::kPeerLost, fate + " before it had received it", false);
+    const bool tell = mutant(Mutant::kAnyLossEndsSends);  // a receiver that lives
+    for (const Order order : sends) end_call(order, Status::kPeerLost, fate + " before it had received it", tell);
     for (const Order order : receives) end_call(order, Status::kPeerLost, fate + " before it had sent it", false);
     for (auto& [order, arrival] : arrivals_) {
       if (arrival.from == member.id && !arrival.receive && !arrival.held) close(order, arrival);

@@ -441,6 +441,7 @@ void PointToPoint::on_stripe_up(PeerId peer, StripeIndex /*stripe*/, StreamId st
   if (at == pairs_.end()) return;
   Pair& pair = at->second;
   if (!std::exchange(pair.repeats, true)) ++repeating_;
+  if (mutant(Mutant::kTransferReadyNotRepeated)) return;
   for (const auto& [id, order] : pair.arrivals) {
     const Arrival& arrival = arrivals_.at(order);
     if (arrival.asked && !arrival.segments.complete() && !arrival.segments.stopped()) ready(arrival, stream);

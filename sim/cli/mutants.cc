@@ -40,7 +40,7 @@ const char* verdict_of(const Hunt& hunt) {
   return hunt.rarer() ? "RARER" : hunt.promise().c_str();
 }
 
-constexpr auto kMutantRow = "{:<24} {:<14} {:<7} {:>7} {:>7} {:>8} {:>8}  {}\n";
+constexpr auto kMutantRow = "{:<27} {:<14} {:<7} {:>7} {:>7} {:>8} {:>8}  {}\n";
 
 void print_head() {
   fmt::print(kMutantRow, "mutant", "must break", "broken", "median", "budget", "searches", "seconds",
