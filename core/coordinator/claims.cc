@@ -44,6 +44,7 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     answer.stop.emplace(Status::kMismatch, answer.compare->text());
   };
   if (claim.what != round.what) {
+    answer.differ.emplace(round.first, from);
     const std::string first = name_in(members, round.first);
     const std::string second = name_in(members, from);
     if (claim.what.layout == round.what.layout) {
@@ -101,6 +102,12 @@ wire::Elected Claims::elect(const RoundKey& key, const std::vector<wire::Member>
   const Round& round = open_.at(key);
   const state::Elected won = state::elect(claims_of(round, members), *round.votes, revision);
   return {key, round.attempt, won.revision, won.root, won.sources, won.receivers};
+}
+
+std::optional<std::pair<PeerId, const wire::Descriptor*>> Claims::first(const RoundKey& key, Generation attempt) const {
+  const auto at = open_.find(key);
+  if (at == open_.end() || at->second.attempt != attempt) return std::nullopt;
+  return std::pair(at->second.first, &at->second.what);
 }
 
 void Claims::drop_claims(const Round& round) {

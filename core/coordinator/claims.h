@@ -23,6 +23,7 @@ class Claims {
   struct Answer {
     std::optional<std::pair<Status, std::string>> stop;  // no state can be taken over, or arguments differ
     std::optional<Comparison> compare;                   // with a stop: a comparison that finds the difference
+    std::optional<std::pair<PeerId, PeerId>> differ;     // with a stop: members whose arguments differ
     std::string violation;                               // not empty: the sender breaks the protocol
   };
   // `members`: of the present attempt, which is the claim's attempt, in rank order. `from` is one of them.
@@ -34,6 +35,9 @@ class Claims {
   // The winner of this revision, which must have votes.
   [[nodiscard]] wire::Elected elect(const RoundKey& key, const std::vector<wire::Member>& members,
                                     std::uint64_t revision) const;
+  // The first member that has claimed in this attempt, and its arguments; nothing if none has.
+  [[nodiscard]] std::optional<std::pair<PeerId, const wire::Descriptor*>> first(const RoundKey& key,
+                                                                                Generation attempt) const;
   // The descriptor of a round that has claims.
   [[nodiscard]] const wire::Descriptor& what(const RoundKey& key) const { return open_.at(key).what; }
   // The round is over, or all rounds of a cohort are.

@@ -58,6 +58,8 @@ class Comparison {
   [[nodiscard]] bool is_of(const RoundKey& key, Generation attempt) const { return key == key_ && attempt == attempt_; }
 
   [[nodiscard]] bool watched() const { return watched_; }
+  [[nodiscard]] wire::Outlined of() const { return of_; }
+  [[nodiscard]] std::pair<PeerId, PeerId> peers() const { return {sides_[0].peer, sides_[1].peer}; }
 
   using Questions = std::vector<std::pair<PeerId, wire::Message>>;
   [[nodiscard]] Questions begin();

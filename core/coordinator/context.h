@@ -68,6 +68,7 @@ struct Eviction {
   PeerId peer;
   Status status = Status::kEvicted;
   std::string why;
+  RoundKey round{};  // in which the arguments of a newcomer differ (rule 52)
 };
 
 }  // namespace lockstep::coordinator

@@ -200,8 +200,7 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
 // A stop is a request (rule 15): the next proposal decides.
 void Coordinator::Machine::on_stop(PeerId from, const wire::StopRound& in) {
   if (in.status == Status::kCohortClosed && !participants_.closed_by_admit(in.key)) return;
-  std::string violation = rounds_.on_stop(from, in);
-  if (!violation.empty()) lose_violator(from, std::move(violation));
+  on_done(from, rounds_.on_stop(from, in));
   changed_ = true;
 }
 
@@ -262,6 +261,7 @@ void Coordinator::Machine::carry_out(Rounds::DoneResult result) {
   }
   changed_ = changed_ || result.stop.has_value();
   for (Rounds::Committed& committed : result.committed) announce_commit(std::move(committed));
+  for (const Eviction& misfit : result.misfits) lose(misfit);
   if (!result.committed.empty() && !mutant(Mutant::kLeaverIsNotReleased)) release_leavers();
 }
 
@@ -316,7 +316,7 @@ void Coordinator::Machine::lose_one(const Eviction& eviction, bool tell) {
   if (!participants_.contains(peer)) return;
   if (tell) {
     const Status status = eviction.status == Status::kPeerLost ? Status::kEvicted : eviction.status;
-    connections_.say(peer, wire::Evicted{status, eviction.why.substr(0, kMaxTextBytes)});
+    connections_.say(peer, wire::Evicted{status, eviction.why.substr(0, kMaxTextBytes), eviction.round});
   }
   connections_.end(peer);
   context_.note({.kind = trace::Kind::kPeerLost,

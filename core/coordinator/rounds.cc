@@ -179,12 +179,19 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   const bool compares =
       !mutant(Mutant::kDifferingCommits) && (!mutant(Mutant::kFirstTwoCompared) || round.done.size() <= 2);
   round.differs = round.differs || round.what != done.what || (round.hash != done.hash && compares);
-  if (stops_.contains(bundle_of(done.key))) return result;
+  if (stops_.contains(bundle_of(done.key)) || is_parting(done.key, done.attempt)) return result;
+  if (const auto claimed = claims_.first(done.key, done.attempt); claimed && !elected) {
+    part(done.key, done.attempt, {claimed->first, from},
+         wire::arguments_differ(done.key.tag, name_in(members, claimed->first), *claimed->second,
+                                name_in(members, from), done.what),
+         result);
+    return result;
+  }
   if (round.differs) {
     const std::string first = name_in(members, round.first);
     const std::string second = name_in(members, from);
     if (round.what != done.what) {
-      stop(done.key, done.attempt, Status::kMismatch,
+      part(done.key, done.attempt, {round.first, from},
            wire::arguments_differ(done.key.tag, first, round.what, second, done.what), result);
     } else {
       stop(done.key, done.attempt, Status::kInternal,
@@ -209,6 +216,7 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
   Claims::Answer answer = claims_.add(members, from, claim);
   result.violation = std::move(answer.violation);
   const RoundKey bundle = bundle_of(claim.key);
+  if (is_parting(claim.key, claim.attempt)) return result;
   if (stops_.contains(bundle) || (comparison_ && bundle_of(comparison_->key()) == bundle)) return result;
   if (answer.compare && !comparison_) {
     comparison_ = std::move(answer.compare);
@@ -216,7 +224,21 @@ Rounds::DoneResult Rounds::on_claim(PeerId from, const wire::Claim& claim) {
     return result;
   }
   if (answer.stop) {
-    stop(claim.key, claim.attempt, answer.stop->first, std::move(answer.stop->second), result);
+    std::string text = std::move(answer.stop->second);
+    if (answer.differ) {
+      part(claim.key, claim.attempt, *answer.differ, std::move(text), result);
+    } else {
+      stop(claim.key, claim.attempt, answer.stop->first, std::move(text), result);
+    }
+    return result;
+  }
+  const auto done = rounds_.find(claim.key);  // by members that have called something else with this tag
+  if (done != rounds_.end() && done->second.attempt == claim.attempt) {
+    const Round& other = done->second;
+    part(claim.key, claim.attempt, {other.first, from},
+         wire::arguments_differ(claim.key.tag, name_in(members, other.first), other.what, name_in(members, from),
+                                claim.what),
+         result);
     return result;
   }
   if (claims_.votes(claim.key, claim.attempt) != nullptr) begin_transfers(claim.key, claim.attempt, result);
@@ -276,6 +298,10 @@ void Rounds::end_comparison(DoneResult& result) {
   if (stops_.contains(bundle_of(key))) return comparison_.reset();
   if (!compares_watched()) {
     const Comparison compared = *std::exchange(comparison_, std::nullopt);
+    if (is_parting(key, compared.attempt())) return;
+    if (compared.of() == wire::Outlined::kManifest) {
+      return part(key, compared.attempt(), compared.peers(), compared.text(), result);
+    }
     return stop(key, compared.attempt(), Status::kMismatch, compared.text(), result);
   }
   commit_all(bound_with(key), comparison_->attempt(), result);
@@ -296,6 +322,39 @@ Rounds::DoneResult Rounds::on_entry(PeerId from, wire::StateEntry entry) { retur
 void Rounds::stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result) {
   result.stop = wire::Verdict{key, attempt, status, 0, cut_text(std::move(text))};
   stops_.emplace(bundle_of(key), Stop{*result.stop, {}});
+}
+
+void Rounds::part(const RoundKey& key, Generation attempt, const std::pair<PeerId, PeerId>& two, std::string text,
+                  DoneResult& result) {
+  const std::optional<PeerId> newcomer = newcomer_of(two);
+  if (!newcomer) return stop(key, attempt, Status::kMismatch, std::move(text), result);
+  parting_.insert(*newcomer);
+  result.misfits.push_back({*newcomer, Status::kMismatch, cut_text(std::move(text)), key});
+}
+
+std::optional<PeerId> Rounds::newcomer_of(const std::pair<PeerId, PeerId>& two) const {
+  const bool first = newcomers_.contains(two.first);
+  if (first == newcomers_.contains(two.second)) return std::nullopt;
+  return first ? two.first : two.second;
+}
+
+bool Rounds::is_parting(const RoundKey& key, Generation attempt) const {
+  if (parting_.empty()) return false;
+  const auto& members = members_of(key, attempt);
+  return std::any_of(members.begin(), members.end(), [&](const wire::Member& m) { return parting_.contains(m.id); });
+}
+
+void Rounds::has_contributed(const std::vector<wire::Member>& members) {
+  if (newcomers_.empty()) return;
+  for (const wire::Member& member : members) newcomers_.erase(member.id);
+}
+
+void Rounds::gone(const std::set<PeerId>& peers) {
+  claims_.gone(peers);
+  for (const PeerId peer : peers) {
+    newcomers_.erase(peer);
+    parting_.erase(peer);
+  }
 }
 
 void Rounds::commit_if_done(const RoundKey& key, Generation attempt, DoneResult& result) {
@@ -331,6 +390,7 @@ void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, 
     result.committed.back().commit.state_difference = cut_text(std::move(text));
   }
   for (const RoundKey& each : bound) {
+    has_contributed(members_of(each, attempt));
     note_agreed(each, attempt);
     forget(each);
   }
@@ -404,15 +464,27 @@ void Rounds::drop_cohort(CohortId id) {
   cohorts_.erase(id);
 }
 
-std::string Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
+Rounds::DoneResult Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
+  DoneResult result;
   const RoundKey bundle = bundle_of(stop.key);
-  if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return {};
-  if (!has_member(members_of(stop.key, stop.attempt), from)) return {};
-  if (stop.done && !is_undecided(stop.key)) return {};  // committed: the commit is on its way
-  if (asked_by_.of(from) >= kMaxRoundsInFlight) return "asked to stop more rounds than can be in flight";
+  if (stops_.contains(bundle) || attempt_of(stop.key) != stop.attempt) return result;
+  const auto& members = members_of(stop.key, stop.attempt);
+  if (!has_member(members, from)) return result;
+  if (stop.done && !is_undecided(stop.key)) return result;  // committed: the commit is on its way
+  if (stop.status == Status::kMismatch && has_member(members, stop.other)) {
+    if (is_parting(stop.key, stop.attempt)) return result;
+    if (newcomer_of({from, stop.other})) {
+      part(stop.key, stop.attempt, {from, stop.other}, stop.text, result);
+      return result;
+    }
+  }
+  if (asked_by_.of(from) >= kMaxRoundsInFlight) {
+    result.violation = "asked to stop more rounds than can be in flight";
+    return result;
+  }
   asked_by_.add(from);
   stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
-  return {};
+  return result;
 }
 
 std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire::View& next,
@@ -423,9 +495,10 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   for (const wire::Verdict& verdict : verdicts) {
     if (verdict.status != Status::kOk) continue;
     commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
+    has_contributed(members_of(verdict.key, verdict.attempt));
     note_agreed(verdict.key, verdict.attempt);
   }
-  claims_.gone(change.lost);
+  gone(change.lost);
   for (const wire::Verdict& verdict : verdicts) forget(verdict.key);
   stops_.merge(unsaid);
   if (change.closes) {  // verdicts that this proposal could not carry come with the next (rule 29)
@@ -524,6 +597,16 @@ void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wi
     for (const wire::OpenRound& round : list) live(round.key);
   }
   for (const auto& [key, attempt] : kept_) live(key);
+  const auto was_member = [&](PeerId peer) {
+    if (cohorts_.empty()) return false;
+    const auto& groups = std::prev(cohorts_.end())->second.groups;
+    return std::any_of(groups.begin(), groups.end(), [&](const auto& entry) {
+      return has_member(entry.second.generations.at(entry.second.current), peer);
+    });
+  };
+  for (const wire::Member& member : next.members) {
+    if (!was_member(member.id)) newcomers_.insert(member.id);
+  }
   std::vector<CohortId> ended;
   for (const auto& [id, cohort] : cohorts_) {
     if (cohort.live.empty()) ended.push_back(id);

@@ -17,6 +17,7 @@
 #include "core/base/ids.h"
 #include "core/coordinator/claims.h"
 #include "core/coordinator/comparison.h"
+#include "core/coordinator/context.h"
 #include "core/coordinator/state_fingerprints.h"
 #include "core/coordinator/tally.h"
 #include "core/wire/message.h"
@@ -41,6 +42,7 @@ class Rounds {
     std::vector<Committed> committed;    // one per group whose round commits with this message
     std::optional<wire::Verdict> stop;   // for the next proposal: arguments or results differ
     std::string violation;               // not empty: the sender breaks the protocol
+    std::vector<Eviction> misfits;       // newcomers whose arguments differ from a member's (rule 52)
     std::vector<wire::Elected> elected;  // messages to the members of their groups: states to take over
     Comparison::Questions questions;     // about states that differ
     bool compares_watched = false;       // from now on a commit waits for the answers
@@ -62,9 +64,8 @@ class Rounds {
 
   // ---- stops ----
 
-  // A member asks to end a round (rule 15). Ignores a round that is decided already, and an older attempt. Not empty:
-  // the sender breaks the protocol.
-  std::string on_stop(PeerId from, const wire::StopRound& stop);
+  // A member asks to end a round (rule 15). Ignores a round that is decided already, and an older attempt.
+  DoneResult on_stop(PeerId from, const wire::StopRound& stop);
   [[nodiscard]] bool has_stops() const { return !stops_.empty() || !closed_.empty(); }
 
   // ---- proposals ----
@@ -115,7 +116,7 @@ class Rounds {
   // Whether a round is undecided that was kept for this leaver.
   [[nodiscard]] bool keeps(PeerId leaver) const;
   // The leaver has finished its rounds and is out of the run.
-  void let_go(PeerId leaver) { claims_.gone({leaver}); }
+  void let_go(PeerId leaver) { gone({leaver}); }
 
   [[nodiscard]] std::vector<wire::RoundStatus> status() const;
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }
@@ -124,7 +125,7 @@ class Rounds {
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(cohorts_, rounds_, done_by_, claims_, comparison_, stops_, asked_by_, closed_, kept_);
+    a.all(cohorts_, rounds_, done_by_, claims_, comparison_, stops_, asked_by_, closed_, kept_, newcomers_, parting_);
   }
 
  private:
@@ -192,6 +193,17 @@ class Rounds {
   template <typename Answer>
   DoneResult on_answer(PeerId from, Answer answer);
   void stop(const RoundKey& key, Generation attempt, Status status, std::string text, DoneResult& result);
+  // The arguments of two members differ. If one of them is a newcomer, it leaves the run, and the round is attempted
+  // again without it (rule 52); otherwise the round ends for all.
+  void part(const RoundKey& key, Generation attempt, const std::pair<PeerId, PeerId>& two, std::string text,
+            DoneResult& result);
+  // The newcomer of these two, if the other one is none.
+  [[nodiscard]] std::optional<PeerId> newcomer_of(const std::pair<PeerId, PeerId>& two) const;
+  // A member of this attempt is leaving the run because of its arguments: the attempt decides nothing any more.
+  [[nodiscard]] bool is_parting(const RoundKey& key, Generation attempt) const;
+  // Members have taken part in a round that has committed: they are newcomers no longer.
+  void has_contributed(const std::vector<wire::Member>& members);
+  void gone(const std::set<PeerId>& peers);
   // All members of this group have claimed. If all members of the bound groups have, elects states of one revision
   // (rule 25). Without such a revision, the round ends before any state is overwritten.
   void begin_transfers(const RoundKey& key, Generation attempt, DoneResult& result);
@@ -238,6 +250,8 @@ class Rounds {
   Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // verdicts of an admission that its message could not carry
   std::map<RoundKey, Generation> kept_;       // for leavers
+  std::set<PeerId> newcomers_;                // members that have taken part in no round that has committed
+  std::set<PeerId> parting_;                  // newcomers whose arguments differ; they are being taken out of the run
 };
 
 }  // namespace lockstep::coordinator

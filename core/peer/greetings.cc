@@ -72,6 +72,8 @@ std::string Greetings::take_early(Round& round) {
 // Rule 11.
 std::string Greetings::compare(Round& round, PeerId from, const wire::Descriptor& what) {
   if (what == round.what || mutant(Mutant::kMismatchUnseen)) return {};
+  const bool both_sync = what.collective == wire::Collective::kSync && round.what.collective == what.collective;
+  if (both_sync) return {};  // the coordinator finds the first entry in which the states differ
   round.attempt->mismatched = true;
   return wire::arguments_differ(round.key->tag, context_.name_of(context_.options.id), round.what,
                                 context_.name_of(from), what);

@@ -255,7 +255,10 @@ void Peer::Machine::on_decision(wire::Message message) {
                    admission_.on_pending(in);
                    rounds_.join_admission();
                  },
-                 [&](const wire::Evicted& in) { end_run(in.status, "evicted by the coordinator: " + in.text); },
+                 [&](const wire::Evicted& in) {
+                   if (in.status == Status::kMismatch) rounds_.end_mismatched(in.round, in.text);
+                   end_run(in.status, "evicted by the coordinator: " + in.text);
+                 },
                  [&](const wire::Left&) { on_left(); },
                  [&](const wire::Refused& in) { end_run(in.status, "refused by the coordinator: " + in.text); },
                  [&](const wire::Waiting&) { on_put_off(); },

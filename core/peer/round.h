@@ -97,9 +97,10 @@ struct Attempt {
 struct StopRequest {
   Status status = Status::kAborted;
   std::string text;
+  PeerId other{};  // whose arguments differ; nobody: something else is the reason
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(status, text);
+    a.all(status, text, other);
   }
 };
 

@@ -9,11 +9,21 @@ namespace lockstep::peer {
 
 // ---- messages ----
 
-bool Rounds::stops_as_mismatch(Round& round, std::string why) {
+bool Rounds::stops_as_mismatch(Round& round, PeerId from, std::string why) {
   if (why.empty()) return false;
   if (round.completed_early) return true;  // it stops already; a refused call has no arguments to compare
-  ask_to_stop(round, Status::kMismatch, std::move(why));
+  ask_to_stop(round, Status::kMismatch, std::move(why), from);
   return true;
+}
+
+void Rounds::exchange_greetings(Round& round) {
+  const Attempt& attempt = *round.attempt;
+  if (attempt.world() == 1) return;
+  greetings_.announce(round);
+  take_readies(round);
+  const PeerId upstream = attempt.upstream();
+  const auto* const early = announcements_.eager().find(upstream, attempt.key, attempt.generation);
+  if (early != nullptr) stops_as_mismatch(round, upstream, greetings_.compare(round, upstream, early->what));
 }
 
 std::size_t Rounds::eager_rounds() const {
@@ -31,7 +41,7 @@ void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Re
   const bool current = round != nullptr && round->runs(ready.key, ready.attempt);
   if (current) {
     const std::optional<Rank> receiver = round->attempt->receiver(from);
-    if (!receiver || stops_as_mismatch(*round, greetings_.compare(*round, from, ready.what))) return;
+    if (!receiver || stops_as_mismatch(*round, from, greetings_.compare(*round, from, ready.what))) return;
     const bool knew = std::exchange(round->attempt->downstream_ready, true);
     if (!knew || round->attempt->direct) greetings_.tell_rank_parameters(*round, from);
     if (!ready.landing) return;
@@ -69,7 +79,7 @@ void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
   Round* round = find_or_pull(offer.key);
   if (round != nullptr && round->runs(offer.key, offer.attempt)) {
     if (from != round->attempt->upstream()) return;
-    if (stops_as_mismatch(*round, greetings_.compare(*round, from, offer.what))) return;
+    if (stops_as_mismatch(*round, from, greetings_.compare(*round, from, offer.what))) return;
     const bool asks = !offer.follows && round->operation() != nullptr && round->operation()->is_one_small_segment();
     if (asks && !mutant(Mutant::kOfferUnanswered)) greetings_.announce(*round);
     return;
@@ -99,7 +109,7 @@ void Rounds::learn_rank_parameter(Round& round, Rank rank, std::uint64_t value) 
 void Rounds::on_done(PeerId from, const wire::Done& done) {
   Round* round = rounds_.find(done.key);
   if (round == nullptr || !round->runs(done.key, done.attempt) || !round->commits_among_peers()) return;
-  if (stops_as_mismatch(*round, greetings_.compare(*round, from, done.what))) return;
+  if (stops_as_mismatch(*round, from, greetings_.compare(*round, from, done.what))) return;
   round->attempt->agree(from, done);
   commit_if_agreed(*round);
 }
@@ -156,7 +166,7 @@ void Rounds::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentE
   Round* round = running(segment.segment);
   if (segment.into.id == kEarlyBuffer) {
     const bool kept = announcements_.eager().landed(stream, segment) != nullptr;
-    if (kept && round != nullptr) stops_as_mismatch(*round, greetings_.take_early(*round));
+    if (kept && round != nullptr) stops_as_mismatch(*round, from, greetings_.take_early(*round));
     return;
   }
   const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->attempt->sender(from);

@@ -154,6 +154,7 @@ void Rounds::begin_attempt(Round& round) {
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
   if (attempt.direct) go_direct();
+  drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
     return RoundEnds::begin(round, ends_.outcome_of(round, round.stop->status, round.stop->text), false);
   }
@@ -173,7 +174,10 @@ void Rounds::begin_attempt(Round& round) {
                   "a weight is a finite number that is not negative, not " + std::to_string(*round.request.weight));
   }
   refuse_if_closed(round);
-  if (round.request.collective == Collective::kSync) return syncs_.begin(round);
+  if (round.request.collective == Collective::kSync) {
+    syncs_.begin(round);
+    return exchange_greetings(round);
+  }
   syncs_.begin_watch(round);
   if (const auto parameter = rank_parameter_of(round.request, context_.options.id)) {
     round.stage = stage::ExchangingParameters{};
@@ -184,6 +188,15 @@ void Rounds::begin_attempt(Round& round) {
     return;
   }
   begin_operation(round);
+}
+
+// Rule 52: the member whose arguments differed was a newcomer, and left the run; the others go on.
+void Rounds::drop_stop_of_misfit(Round& round) {
+  if (!round.stop || round.stop->other.is_nobody()) return;
+  const std::vector<PeerId>& ring = *round.attempt->ring;
+  if (std::find(ring.begin(), ring.end(), round.stop->other) != ring.end()) return;
+  round.stop.reset();
+  round.deadline = round.limit;
 }
 
 void Rounds::begin_operation(Round& round) {
@@ -206,7 +219,7 @@ void Rounds::begin_operation(Round& round) {
   if (attempt.world() > 1) {
     greetings_.greet(round, eager_rounds());
     take_readies(round);
-    stops_as_mismatch(round, greetings_.take_early(round));
+    stops_as_mismatch(round, attempt.upstream(), greetings_.take_early(round));
   }
   if (!round.is<stage::Running>()) return;
   attempt.operation->prepare(context_.jobs.collected());
@@ -570,6 +583,12 @@ void Rounds::go_on() {
   say_admit();
 }
 
+void Rounds::end_mismatched(const RoundKey& key, const std::string& text) {
+  Round* const round = rounds_.find(key);
+  if (round == nullptr || round->has_outcome()) return;
+  RoundEnds::begin(*round, ends_.outcome_of(*round, Status::kMismatch, text), true);
+}
+
 void Rounds::end(Status status, const std::string& text) {
   for (auto& [order, round] : rounds_) {
     if (round.has_outcome()) continue;
@@ -598,20 +617,21 @@ void Rounds::refuse(Round& round, Status status, const std::string& text) {
 }
 
 // Rule 15.
-void Rounds::ask_to_stop(Round& round, Status status, std::string text) {
+void Rounds::ask_to_stop(Round& round, Status status, std::string text, PeerId other) {
   if (status == Status::kTimedOut && mutant(Mutant::kAbortsAlone)) {
     return RoundEnds::begin(round, ends_.outcome_of(round, status, std::move(text)), true);
   }
   if (round.stop || round.has_outcome()) return;
   if (round.is<stage::Queued>()) return end_queued(round, status, std::move(text));
-  round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
+  round.stop = StopRequest{status, text.substr(0, kMaxTextBytes), other};
   round.deadline = context_.now + context_.options.abort_grace;
   say_stop(round, round.said_all());
 }
 
 // `done`: a Done was said in this attempt.
 void Rounds::say_stop(const Round& round, bool done) {
-  context_.session.say(wire::StopRound{*round.key, round.generation, round.stop->status, done, round.stop->text});
+  context_.session.say(
+      wire::StopRound{*round.key, round.generation, round.stop->status, done, round.stop->text, round.stop->other});
 }
 
 // The caller waits for nobody, and has its memory. The others' calls of this use of the tag end by the same stop, in

@@ -101,6 +101,8 @@ class Rounds final : public NeighbourOwner {
   void forget_stale_announcements();
   // No proposal is open any more: what was held or frozen goes on.
   void go_on();
+  // The arguments of this peer, a newcomer, differ in this round, which goes on without it (rule 52).
+  void end_mismatched(const RoundKey& key, const std::string& text);
   // The run is over for this peer (rule 37).
   void end(Status status, const std::string& text);
   void forget();
@@ -203,6 +205,7 @@ class Rounds final : public NeighbourOwner {
 
   void enter(Round& round);
   void begin_attempt(Round& round);
+  void drop_stop_of_misfit(Round& round);
   void begin_operation(Round& round);
   // Nobody else takes part, or waits for this round.
   [[nodiscard]] bool decides_alone(const Round& round) const;
@@ -211,7 +214,8 @@ class Rounds final : public NeighbourOwner {
   void commit_if_agreed(Round& round);
   void refuse(Round& round, Status status, const std::string& text);
   void refuse_if_closed(Round& round);
-  void ask_to_stop(Round& round, Status status, std::string text);
+  // `other`: the member whose arguments differ, if that is why.
+  void ask_to_stop(Round& round, Status status, std::string text, PeerId other = {});
   void say_stop(const Round& round, bool done);
   void end_queued(Round& round, Status status, std::string text);
   // The caller does not wait for this round any more. The round ends for the others once it has a key.
@@ -230,8 +234,10 @@ class Rounds final : public NeighbourOwner {
 
   void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
   [[nodiscard]] std::size_t eager_rounds() const;
-  // True: the arguments differ, and the round is asked to stop.
-  bool stops_as_mismatch(Round& round, std::string why);
+  // `why`: how the arguments of this neighbour differ; empty: they do not. True: the round is asked to stop.
+  bool stops_as_mismatch(Round& round, PeerId from, std::string why);
+  // A sync needs no greeting to go on. Neighbours that have called something else with this tag see the difference.
+  void exchange_greetings(Round& round);
   void take_readies(Round& round);
   void take_ready(Round& round, PeerId from);
   void learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);

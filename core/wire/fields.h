@@ -211,6 +211,7 @@ void fields(auto& a, Is<StopRound> auto& m) {
   a("status", m.status);
   a("done", m.done);
   a("text", m.text, kMaxTextBytes);
+  a("other", m.other);
 }
 
 void fields(auto& a, Is<LinkBroken> auto& m) {
@@ -267,6 +268,7 @@ void fields(auto& a, Is<Commit> auto& m) {
 void fields(auto& a, Is<Evicted> auto& m) {
   a("status", m.status);
   a("text", m.text, kMaxTextBytes);
+  a("round", m.round);
 }
 
 void fields(auto&, Is<Left> auto&) {}

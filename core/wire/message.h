@@ -234,6 +234,7 @@ struct StopRound {
   Status status = Status::kAborted;
   bool done = false;  // a Done for the round was sent before
   std::string text;
+  PeerId other{};  // the member whose arguments differ from the sender's; nobody: something else ends the round
 };
 
 // The sender cannot exchange bytes with this member, although the member is in the view. `avoid`: the link may work
@@ -405,9 +406,11 @@ struct Published {
   std::string text;
 };
 
+// `round`: with `mismatch`, the round in which the receiver's arguments differ; it does not commit with the receiver.
 struct Evicted {
   Status status = Status::kEvicted;
   std::string text;
+  RoundKey round{};
 };
 
 // The peer's departure is complete.

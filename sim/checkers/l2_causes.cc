@@ -86,6 +86,7 @@ void Causes::began(const Entry& entry) {
   excuses_.began(entry);
   only_flips_ = only_flips_ && (entry.fault == Fault::kFlip || entry.fault == Fault::kMiscompute);
   has_strangers_ = has_strangers_ || entry.fault == Fault::kStrangers;
+  has_deviated_ = has_deviated_ || entry.fault == Fault::kMismatch || entry.fault == Fault::kSkip;
 }
 
 void Causes::called(const Call& call) {
@@ -208,6 +209,14 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     if (event.status == Status::kProtocolError) {
       return text_of(life.id) + " lost the run by a breach of the protocol: " + event.text;
     }
+    if (event.status == Status::kMismatch) {  // rule 52
+      if (contributors_.contains(event.peer)) {
+        return text_of(life.id) + " is taken out of the run for its arguments (" + event.text +
+               "), and has taken part in a round";
+      }
+      if (has_deviated_ || has_guests_) return {};
+    }
+    contributors_.erase(event.peer);
     if (is_scripted_ || may_be_lost(*about, why)) return {};
     return text_of(life.id) + " is taken out of the run (" + event.text + ") without a cause";
   }
@@ -476,7 +485,11 @@ bool Causes::excuse(const JudgedRound& round) const {
 
 Complaint Causes::aborted(const Call& call, const wire::View* founding, const FindCall& find, bool leaving, bool odd) {
   const peer::Outcome& outcome = *call.outcome;
-  if (call.kind != CallKind::kCollective || outcome.status == Status::kOk) return {};
+  if (call.kind != CallKind::kCollective) return {};
+  if (outcome.status == Status::kOk) {
+    contributors_.insert(outcome.contributors->begin(), outcome.contributors->end());
+    return {};
+  }
   const bool alone = outcome.round == RoundKey{};
   if (alone && (call.refused || outcome.status == Status::kTimedOut || outcome.status == Status::kAborted)) {
     told_alone_.push_back({call.process, call.request.tag, outcome.status});

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,7 +127,9 @@ class Causes {
   bool waits_for_more_ = false;
   bool only_flips_ = true;
   bool has_strangers_ = false;
-  bool has_aborted_ = false;  // some call has ended without a result
+  bool has_deviated_ = false;      // a program was made to call something else, or nothing
+  std::set<PeerId> contributors_;  // members that have taken part in a round
+  bool has_aborted_ = false;       // some call has ended without a result
   bool has_guests_ = false;
   bool is_scripted_ = false;
 };

@@ -104,7 +104,7 @@ def test_new_tensors_name_their_device(path: Path) -> None:
     """A program may call torch.set_default_device("cuda")."""
     for call in new_tensors(path.read_text()):
         named = [keyword.arg for keyword in call.keywords]
-        assert "device" in named, f"line {call.lineno}: torch.{call.func.attr}() without device="  # type: ignore[attr-defined]
+        assert "device" in named, f"line {call.lineno}: {ast.unparse(call)}"
 
 
 def test_results_do_not_depend_on_the_default_device(tmp_path: Path) -> None:

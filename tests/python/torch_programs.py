@@ -252,7 +252,7 @@ def dtensor(rank: int, size: int) -> dict[str, Any]:
 
 
 def compared() -> None:
-    """Compares the results over Lockstep with those over Gloo; or, with a device, with those over Lockstep on the CPU."""
+    """Compares results over Lockstep with those over Gloo; or, on a device, with those over Lockstep on the CPU."""
     programs = [collectives, functional, ddp, fsdp, dtensor]
     torch.set_default_device(sys.argv[5] if len(sys.argv) > 5 else "cpu")
     other_backend = "lockstep" if len(sys.argv) > 5 else "gloo"

@@ -327,7 +327,7 @@ TEST_F(ClaimsInTwoGroups, EndWithoutACommonRevision) {
 
 TEST_F(ClaimsOfThree, ARequestedStopEndsTheRoundAndIgnoresLaterAnswers) {
   differ();
-  EXPECT_TRUE(rounds_.on_stop(kCleo, {key(), Generation{1}, Status::kTimedOut, false, "timed out"}).empty());
+  EXPECT_TRUE(rounds_.on_stop(kCleo, {key(), Generation{1}, Status::kTimedOut, false, "timed out"}).violation.empty());
   EXPECT_FALSE(answer());
   const auto verdicts = rounds_.verdicts({}, view_);
   ASSERT_EQ(verdicts.size(), 1U);

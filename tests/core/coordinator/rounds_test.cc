@@ -76,6 +76,99 @@ TEST_F(RoundsOfThree, DifferentArgumentsStopTheRoundAndNameBothSides) {
             "members");
 }
 
+// A run of three that has committed a round, and has admitted d since.
+class ANewcomer : public RoundsOfThree {
+ protected:
+  static constexpr PeerId kD{4, 4};
+  ANewcomer() {
+    for (const PeerId peer : {kA, kB, kC}) (void)rounds_.on_done(peer, done());
+    view_.number = ViewNumber{2};
+    view_.cohort = CohortId{2};
+    view_.members.push_back({kD, {}, {}, {}, "d"});
+    rounds_.admit(view_, {});
+  }
+  static RoundKey key_of(std::uint64_t tag) { return {CohortId{2}, {}, Tag{tag}, 0}; }
+  static wire::Done with(std::uint64_t count, std::uint64_t tag = 7) {
+    wire::Done with = done(Collective::kAllReduce, count);
+    with.key = key_of(tag);
+    with.attempt = Generation{2};
+    return with;
+  }
+  static wire::Claim claim(std::uint64_t layout) {
+    wire::Claim claim{key_of(7), Generation{2}, {}, {}, true, 1, {}};
+    claim.what.collective = Collective::kSync;
+    claim.what.layout = layout;
+    return claim;
+  }
+  static void expect_d_alone(const Rounds::DoneResult& result) {
+    ASSERT_EQ(result.misfits.size(), 1U);
+    EXPECT_EQ(result.misfits.front().peer, kD);
+    EXPECT_EQ(result.misfits.front().status, Status::kMismatch);
+    EXPECT_NE(result.misfits.front().why.find("differ"), std::string::npos) << result.misfits.front().why;
+    EXPECT_FALSE(result.stop.has_value());
+  }
+};
+
+TEST_F(ANewcomer, LeavesAloneIfItsArgumentsDiffer) {
+  EXPECT_TRUE(rounds_.on_done(kA, with(10)).misfits.empty());
+  expect_d_alone(rounds_.on_done(kD, with(12)));
+  const auto late = rounds_.on_done(kB, with(13));  // this attempt is given up
+  EXPECT_TRUE(late.misfits.empty());
+  EXPECT_FALSE(late.stop.has_value());
+}
+
+TEST_F(ANewcomer, LeavesAloneIfItCameFirst) {
+  EXPECT_TRUE(rounds_.on_done(kD, with(12)).misfits.empty());
+  expect_d_alone(rounds_.on_done(kA, with(10)));
+}
+
+TEST_F(ANewcomer, LeavesAloneIfAMemberSaysSo) {
+  const wire::StopRound stop{key_of(7), Generation{2}, Status::kMismatch, false, "arguments differ", kD};
+  expect_d_alone(rounds_.on_stop(kB, stop));
+  EXPECT_FALSE(rounds_.has_stops());
+  EXPECT_TRUE(rounds_.on_stop(kA, stop).misfits.empty());  // it is told once
+}
+
+TEST_F(ANewcomer, LeavesAloneIfItSaysSoItself) {
+  expect_d_alone(rounds_.on_stop(kD, {key_of(7), Generation{2}, Status::kMismatch, false, "arguments differ", kC}));
+}
+
+TEST_F(ANewcomer, LeavesAloneIfItCallsSomethingElseThanASync) {
+  EXPECT_TRUE(rounds_.on_claim(kA, claim(1)).misfits.empty());
+  expect_d_alone(rounds_.on_done(kD, with(10)));
+}
+
+TEST_F(ANewcomer, LeavesAloneIfItSyncsAlone) {
+  EXPECT_TRUE(rounds_.on_done(kB, with(10)).misfits.empty());
+  expect_d_alone(rounds_.on_claim(kD, claim(1)));
+}
+
+TEST_F(ANewcomer, LeavesAloneIfItsStateHasAnotherLayout) {
+  (void)rounds_.on_claim(kA, claim(1));
+  EXPECT_EQ(rounds_.on_claim(kD, claim(2)).questions.size(), 2U);
+  (void)rounds_.on_outline(kA, {key_of(7), Generation{2}, 1, {1}, {}, 0});
+  (void)rounds_.on_outline(kD, {key_of(7), Generation{2}, 1, {2}, {}, 0});
+  (void)rounds_.on_entry(kA, {key_of(7), Generation{2}, "w f32 [1000]"});
+  const auto result = rounds_.on_entry(kD, {key_of(7), Generation{2}, "w f32 [1001]"});
+  expect_d_alone(result);
+  EXPECT_NE(result.misfits.front().why.find("1001"), std::string::npos) << result.misfits.front().why;
+}
+
+TEST_F(ANewcomer, IsNoneOnceItHasTakenPart) {
+  for (const PeerId peer : {kA, kB, kC, kD}) (void)rounds_.on_done(peer, with(10, 8));
+  (void)rounds_.on_done(kA, with(10));
+  const auto result = rounds_.on_done(kD, with(12));
+  EXPECT_TRUE(result.misfits.empty());
+  EXPECT_TRUE(result.stop.has_value());
+}
+
+TEST_F(ANewcomer, LosesNobodyIfMembersDiffer) {
+  (void)rounds_.on_done(kA, with(10));
+  const auto result = rounds_.on_done(kB, with(12));
+  EXPECT_TRUE(result.misfits.empty());
+  EXPECT_TRUE(result.stop.has_value());
+}
+
 TEST_F(RoundsOfThree, DifferentResultsNeverCommit) {
   EXPECT_TRUE(rounds_.on_done(kA, done()).committed.empty());
   const auto result = rounds_.on_done(kB, done(Collective::kAllReduce, 10, 6));
@@ -234,12 +327,12 @@ TEST_F(RoundsOfThree, ALeaverVotesInARetainedSync) {
 
 TEST_F(RoundsOfThree, AStopOfACommittedRoundHasNoEffect) {
   for (const PeerId peer : {kA, kB, kC}) rounds_.on_done(peer, done());
-  rounds_.on_stop(kA, {key(), Generation{1}, Status::kTimedOut, true, "late"});
+  (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kTimedOut, true, "late"});
   EXPECT_FALSE(rounds_.has_stops());
 }
 
 TEST_F(RoundsOfThree, AStopPreventsTheCommit) {
-  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
+  (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   EXPECT_TRUE(rounds_.has_stops());
   for (const PeerId peer : {kA, kB}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
   const auto verdicts = rounds_.verdicts({}, view_);
@@ -249,14 +342,14 @@ TEST_F(RoundsOfThree, AStopPreventsTheCommit) {
 
 // Members exchange Done, too: a lost member may have told its caller already.
 TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
-  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
+  (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   for (const PeerId peer : {kA, kB, kC}) EXPECT_TRUE(rounds_.on_done(peer, done()).committed.empty());
   auto verdicts = rounds_.verdicts({}, view_);
   ASSERT_EQ(verdicts.size(), 1U);
   EXPECT_EQ(verdicts.front().status, Status::kOk);
   EXPECT_EQ(verdicts.front().hash, done().hash);
 
-  rounds_.on_stop(kA, {key(2), Generation{1}, Status::kAborted, false, "enough"});
+  (void)rounds_.on_stop(kA, {key(2), Generation{1}, Status::kAborted, false, "enough"});
   wire::Done second = done();
   second.key = key(2);
   for (const PeerId peer : {kA, kB}) rounds_.on_done(peer, second);
@@ -269,7 +362,7 @@ TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
 }
 
 TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {
-  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
+  (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   wire::Done other = done();
   ++other.hash;
   rounds_.on_done(kA, done());
@@ -281,7 +374,7 @@ TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {
 }
 
 TEST_F(RoundsOfThree, ATimeoutNamesTheAwaitedPeerAndItsCall) {
-  rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
+  (void)rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
   Rounds::Change change;
   wire::OpenRound elsewhere = open(false);
   elsewhere.key.tag = Tag{9};
@@ -307,7 +400,7 @@ TEST_F(RoundsOfThree, ATimeoutNamesTheTagThatTheOtherPeerWaitsIn) {
   wire::Done barrier = done(Collective::kBarrier, 0);
   barrier.key = key(8);
   EXPECT_TRUE(rounds_.on_done(kC, barrier).violation.empty());
-  rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
+  (void)rounds_.on_stop(kA, {key(7), Generation{1}, Status::kTimedOut, false, "a timed out"});
   EXPECT_EQ(told_of_c(9), "a timed out; it waited for c (in tag 9)");
   EXPECT_EQ(told_of_c(8), "a timed out; it waited for c (in tag 8)");
   EXPECT_EQ(told_of_c(6), "a timed out; it waited for c (in no call)");  // it has told its caller already
@@ -341,7 +434,7 @@ TEST_F(RoundsOfThree, DecidedRoundsDoNotCountAsInFlight) {
     return rounds_.on_done(peer, d).violation;
   };
   const auto stop = [&](std::uint64_t tag) {
-    return rounds_.on_stop(kA, {key(tag), Generation{2}, Status::kAborted, false, ""});
+    return rounds_.on_stop(kA, {key(tag), Generation{2}, Status::kAborted, false, ""}).violation;
   };
   std::uint64_t tag = 0;
   for (; tag < kMaxUndecided; ++tag) EXPECT_EQ(done_with(kA, tag, 1), "");
@@ -382,7 +475,7 @@ TEST_F(RoundsOfThree, RoundsThatDoNotFitOneProposalAreEndedByTheNextOnes) {
 }
 
 TEST_F(RoundsOfThree, StopsOfLostPeersAreForgotten) {
-  rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, ""});
+  (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, ""});
   Rounds::Change change;
   change.lost = {kA, kB, kC};
   wire::View nobody = without(kC);
@@ -411,7 +504,7 @@ TEST(Crowded, ManyRoundsInFlightAreCountedQuickly) {
       if (member.id.low % 2 == 0) {
         EXPECT_EQ(rounds.on_done(member.id, {key, Generation{1}, {}, 0}).violation, "");
       } else {
-        EXPECT_EQ(rounds.on_stop(member.id, {key, Generation{1}, Status::kAborted, false, {}}), "");
+        EXPECT_EQ(rounds.on_stop(member.id, {key, Generation{1}, Status::kAborted, false, {}}).violation, "");
       }
     }
   }

@@ -221,7 +221,8 @@ TEST_F(WatchOfThree, ReportsAKnownDifferenceOfManifestsWithoutAsking) {
 
 TEST_F(WatchOfThree, ARequestedStopCommitsByVerdict) {
   differ();
-  EXPECT_TRUE(rounds_.on_stop(kSecond, {round_of(), Generation{1}, Status::kTimedOut, true, "timed out"}).empty());
+  EXPECT_TRUE(
+      rounds_.on_stop(kSecond, {round_of(), Generation{1}, Status::kTimedOut, true, "timed out"}).violation.empty());
   EXPECT_TRUE(rounds_.give_up_comparison().committed.empty());
   const auto verdicts = rounds_.verdicts({}, view_);
   ASSERT_EQ(verdicts.size(), 1U);

@@ -118,7 +118,7 @@ class Staged:
 
 
 def host_memory(shape: Any, dtype: torch.dtype, pinned: bool = False) -> torch.Tensor:
-    """A tensor of any values in the memory of the host, whatever the default device is. pinned: for a device's copies."""
+    """A tensor of any values in the memory of the host, whatever the default device is. pinned: a device copies it."""
     return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=pinned)
 
 

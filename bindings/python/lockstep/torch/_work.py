@@ -79,8 +79,8 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
 
     calls: the calls.
     tensors: what `result()` and the future give.
-    finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors. Copies
-        to a CUDA device come behind what the caller had begun there in its stream, whichever thread makes them.
+    finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors. On a
+        CUDA device copies come behind what the caller had begun there in its stream, whichever thread makes them.
     fail: makes the exception for an error of a call.
     """
 
