@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <exception>
-#include <filesystem>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -38,12 +37,11 @@ std::optional<Error> validate(const CommunicatorOptions& options) {
     return invalid(fmt::format("flight_bytes is {}; allowed: at most {}, or 0 for none", options.flight_bytes,
                                flight::kMaxRecordingBytes / 2));
   }
-  std::error_code none;
-  if (!options.flight_folder.empty() && !std::filesystem::is_directory(options.flight_folder, none)) {
-    return Error{
-        Status::kInvalidArgument,
-        fmt::format("there is no folder {} for the flight recorder (options.flight_folder, or LOCKSTEP_FLIGHT_FOLDER)",
-                    plain(options.flight_folder))};
+  if (!options.flight_folder.empty()) {
+    if (const auto why = unwritable_folder(options.flight_folder)) {
+      return Error{Status::kInvalidArgument,
+                   fmt::format("{} for the flight recorder (options.flight_folder, or LOCKSTEP_FLIGHT_FOLDER)", *why)};
+    }
   }
   if (options.spin < Duration{0} || options.spin > kLongestSpin) {
     return invalid(fmt::format("spin is {} ns; allowed: 0 (none) to {}", options.spin.ns, kLongestSpin.ns));

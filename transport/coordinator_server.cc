@@ -21,6 +21,11 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
   if (!where) return where.error();
   Addresses hosts = resolve_host(where->host == "*" ? std::string() : where->host, where->port);
   if (!hosts) return hosts.error();
+  if (!options.flight_file.empty()) {
+    if (const auto why = unwritable_file(options.flight_file)) {
+      return Error{Status::kInvalidArgument, fmt::format("no recording can be written to {}", *why)};
+    }
+  }
 
   options.machine.link_key = random_link_key();
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "core/base/ids.h"
@@ -16,6 +17,11 @@ inline constexpr std::size_t kFlightBytes = std::size_t{8} << 20U;
 
 // "FOLDER/lockstep-0123abcd.rec"; empty without a folder.
 std::string flight_path(const std::string& folder, PeerId peer);
+
+// Why no recording can be written into this folder, in words; nothing: a file was created there, and removed.
+std::optional<std::string> unwritable_folder(const std::string& folder);
+// The same for a recording with this name.
+std::optional<std::string> unwritable_file(const std::string& file);
 
 // Writes the whole file or nothing: a reader never sees a partial file, and after a failure an older file of this name
 // is unchanged. Only the user may read the file, because it contains the key of the run. Returns the path; an error has

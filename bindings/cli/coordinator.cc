@@ -6,11 +6,9 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -20,6 +18,7 @@
 #include "core/base/time.h"
 #include "sim/cli/usage.h"
 #include "transport/coordinator_server.h"
+#include "transport/flight.h"
 
 namespace lockstep::cli {
 namespace {
@@ -34,13 +33,9 @@ struct CoordinatorOptions {
   std::string flight_file;
 };
 
-// Empty if a file with this name can be written. Checked at the start, and not when the file is needed.
+// Checked at the start, and not when the file is needed. Empty: the file can be written.
 std::string validate_flight_file(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (std::filesystem::is_directory(file, error)) return file + " is a folder: give the name of a file";
-  if (folder.empty() || std::filesystem::is_directory(folder, error)) return {};
-  return file + ": there is no folder " + folder.string();
+  return transport::unwritable_file(file).value_or(std::string());
 }
 
 // A run of 1024 members plus strangers needs more descriptors than the usual initial limit of 1024.
@@ -51,9 +46,10 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-void write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
+bool write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
   const auto written = server.write_flight(file, ends ? "the coordinator was asked to end" : "asked for");
   fmt::print(stderr, "{}\n", written ? "flight recording written to " + *written : written.error().text);
+  return written.ok();
 }
 
 int serve(const CoordinatorOptions& options) {
@@ -84,16 +80,17 @@ int serve(const CoordinatorOptions& options) {
   fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
   std::fflush(stdout);
 
+  bool written = true;  // the last recording
   for (int signal = SIGUSR1; signal == SIGUSR1;) {
     sigwait(&signals, &signal);
     if (!options.flight_file.empty()) {
-      write_flight(**server, options.flight_file, signal != SIGUSR1);
+      written = write_flight(**server, options.flight_file, signal != SIGUSR1);
     } else if (signal == SIGUSR1) {
       fmt::print(stderr, "there is no flight recorder: start with --flight-recorder FILE to have one\n");
     }
   }
   (*server)->stop();
-  return kExitOk;
+  return written ? kExitOk : kExitFailed;
 }
 
 }  // namespace
@@ -122,8 +119,8 @@ Run add_coordinator(CLI::App& app) {
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
 Prints one line on stdout when it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
-SIGTERM or Ctrl-C ends the coordinator with exit code 0, and the run ends for its peers. The coordinator never sees a
-tensor, and needs few resources.
+SIGTERM or Ctrl-C ends the coordinator with exit code 0 (1 if the flight recording cannot be written), and the run ends
+for its peers. The coordinator never sees a tensor, and needs few resources.
 
 Examples:
   lockstep coordinator                                  listens on port 4000 of every address

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import lockstep
 import pytest
+from lockstep._program import program
 from support import IN_TIME, Peers, says
 
 
@@ -48,7 +50,7 @@ def test_options() -> None:
         ({"listen": "127.0.0.1:70000"}, ["70000", "not a port"]),
         ({"heartbeat": 0}, ["heartbeat is 0"]),
         ({"greeting": -1}, ["greeting is -1"]),
-        ({"heartbeat": 1, "silence": 1}, ["silence_ms is 1000", "heartbeat_ms is 1000", "twice"]),
+        ({"heartbeat": 1, "silence": 1}, ["silence is 1000 ms", "heartbeat is 1000 ms", "twice"]),
         ({"silence": float("nan")}, ["silence is nan"]),
     ],
     ids=str,
@@ -97,6 +99,39 @@ def test_flight_record(tmp_path: Path) -> None:
         assert (tmp_path / "now.rec").stat().st_size > 0
         with pytest.raises(lockstep.InvalidArgument, match="No such file"):
             coordinator.flight_record(str(tmp_path / "nowhere" / "now.rec"))
+
+
+def test_a_flight_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    for file, why in (
+        ("/proc/c.rec", "no file can be created in /proc"),
+        (tmp_path / "nowhere" / "c.rec", "there is no folder"),
+        (tmp_path, "is a folder"),
+    ):
+        with pytest.raises(lockstep.InvalidArgument, match=why):
+            lockstep.Coordinator("127.0.0.1:0", flight_file=file)
+        command = [program(), "coordinator", "--listen", "127.0.0.1:0", "--flight-recorder", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert why in done.stderr
+
+
+def test_a_recording_that_finds_a_full_disk_at_the_end_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "c.rec"
+    command = [program(), "coordinator", "--listen", "127.0.0.1:0", "--flight-recorder", str(file)]
+    coordinator = subprocess.Popen(
+        ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert coordinator.stdout is not None
+    assert "listening" in coordinator.stdout.readline()
+    coordinator.terminate()
+    _, errors = coordinator.communicate(timeout=IN_TIME)
+    assert coordinator.returncode == 1
+    assert f"the flight recording was not written: {file}" in errors
+    assert "File too large" in errors
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_runs_of_two_coordinators_have_nothing_to_do_with_each_other(coordinator: lockstep.Coordinator) -> None:

@@ -85,6 +85,7 @@ def test_none_is_the_default(coordinator: lockstep.Coordinator) -> None:
         ({"link_timeout": 1e9}, ["link_timeout is 1000000000"]),
         ({"abort_grace": 0}, ["abort_grace is 0"]),
         ({"flight_folder": "/no/such/folder"}, ["/no/such/folder", "flight_folder"]),
+        ({"flight_folder": "/proc"}, ["/proc", "no file can be created", "flight_folder"]),  # also as root
         ({"flight_kib": 1 << 20}, ["flight_kib is 1048576"]),
         ({"spin": 1}, ["spin is", "0.01"]),
         ({"spin": -1}, ["spin is -1"]),

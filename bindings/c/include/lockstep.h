@@ -292,7 +292,9 @@ typedef struct lockstep_comm_options {
   void* log_user; /* handed to `log`; must stay valid until lockstep_comm_destroy() has returned */
 
   /* Takes a line of JSON for each call, each end of a call, and each view. `lockstep sim audit FILES` judges the
-   * journals of all peers of a run, one file each. Default: none */
+   * journals of all peers of a run, one file each. A program that cannot write a line (a full disk) ends the file with
+   * {"peer":"ID","what":"stopped","why":"..."}, ID as in the other lines, and writes no more: then the audit says that
+   * the journal is incomplete. Default: none */
   lockstep_log_fn journal;
   void* journal_user; /* as log_user */
 
@@ -301,7 +303,7 @@ typedef struct lockstep_comm_options {
    * (evicted, coordinator lost, a bug of the library). `lockstep sim replay FILE` repeats the recording. The file holds
    * names, addresses and the key of the run, and nearly nothing of tensors; only the user may read it. The recorder
    * costs a small all-reduce a few microseconds. */
-  const char* flight_folder; /* must exist. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; without it, nowhere */
+  const char* flight_folder; /* must be writable. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; else nowhere */
   uint32_t flight_kib; /* memory of the recorder, up to 512 MiB. Default: 8192 with a folder, else 0: no recorder */
 
   /* Time to poll before sleeping while a call is in flight, up to 10000, as long as waits are that short.
@@ -1127,7 +1129,7 @@ typedef struct lockstep_coordinator_options {
   uint32_t greeting_ms;    /* limit for a stranger's first message. Default: 3000 */
   lockstep_log_fn log;     /* Default: none; nothing is printed */
   void* log_user;          /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
-  const char* flight_file; /* file for the flight recorder if the coordinator fails. Default: none */
+  const char* flight_file; /* for the flight recorder if the coordinator fails; its folder is writable. Default: none */
   int shared_thread;       /* as in lockstep_comm_options. Default: 0, a thread of its own */
 } lockstep_coordinator_options;
 
