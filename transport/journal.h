@@ -1,6 +1,6 @@
 // The observations of one peer, one line of JSON for each call, each end of a call and each view: the events that
 // promises are about. `lockstep sim audit` checks the journals of all peers of a run with the checkers of the
-// simulator.
+// simulator. A writer that cannot write a line ends the journal with {"peer":"ID","what":"stopped","why":"..."}.
 #pragma once
 
 #include <string>

@@ -14,6 +14,7 @@
 
 #include "sim/cli/command.h"
 #include "sim/cli/usage.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 namespace {
@@ -27,22 +28,32 @@ std::size_t take_file(Audit& audit, const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UsageError(path + ": cannot be read");
   std::string line;
+  std::string cut;
   std::size_t whole = 0;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     const auto error = audit.take(line);
-    if (!error) ++whole;
-    if (!error || file.eof()) continue;  // cut off in the middle of a line: the process was killed
-    throw UsageError(fmt::format("{}:{}: {}", path, number, error->text));
+    if (!error) {
+      ++whole;
+    } else if (file.eof()) {  // the disk was full, or the process was killed as it wrote
+      cut = path + " ends in the middle of a line";
+    } else {
+      throw UsageError(fmt::format("{}:{}: {}", path, number, error->text));
+    }
   }
+  audit.end_file(cut);
   return whole;
 }
 
 int audit_files(const std::vector<std::string>& files) {
   Audit audit;
   std::size_t lines = 0;
+  std::size_t empty = 0;
   for (const std::string& file : files) {
     const std::size_t whole = take_file(audit, file);
-    if (whole == 0) fmt::print(stderr, "note: {} has no whole line: its peer is not judged\n", file);
+    if (whole == 0) {
+      ++empty;
+      fmt::print(stderr, "incomplete: {} has no whole line: its peer is not judged\n", file);
+    }
     lines += whole;
   }
   if (lines == 0) throw UsageError("no journal has a line to judge");
@@ -54,7 +65,16 @@ int audit_files(const std::vector<std::string>& files) {
     fmt::print(stderr, "{} broken: {}\n", failures[i].promise, failures[i].text);
   }
   if (failures.size() > kMostComplaints) fmt::print(stderr, "... and {} more\n", failures.size() - kMostComplaints);
+  const std::vector<Audit::Incomplete> incomplete = audit.incomplete();
+  for (std::size_t i = 0; i < incomplete.size() && i < kMostComplaints; ++i) {
+    fmt::print(stderr, "incomplete: the journal of {} stopped: {}\n", text_of(incomplete[i].peer), incomplete[i].why);
+  }
   if (!failures.empty()) return exit_code_of(failures.front());
+  if (!incomplete.empty() || empty > 0) {
+    fmt::print("incomplete: what the journals show keeps all promises, and {} of {} journals lack their end\n",
+               incomplete.size() + empty, sums.peers + empty);
+    return kExitIncomplete;
+  }
   fmt::print("all promises that journals show were kept\n");
   return kExitPass;
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr auto kFooter = R"(
 Exit codes:
   0 pass    2 wrong usage    10 safety    11 liveness    12 assertion or crash    13 nondeterminism
-  14 the run did not end    15 a goal was not met
+  14 the run did not end    15 a goal was not met    16 a journal is incomplete
 
 The last line of every failure is the one command that reproduces it.)";
 

@@ -12,8 +12,9 @@ enum ExitCode : int {
   kExitLiveness = 11,
   kExitCrash = 12,  // an assertion, or a signal
   kExitNondeterminism = 13,
-  kExitLimit = 14,  // the run did not end
-  kExitGoal = 15,   // an expectation of the plan was missed
+  kExitLimit = 14,       // the run did not end
+  kExitGoal = 15,        // an expectation of the plan was missed
+  kExitIncomplete = 16,  // nothing is broken in what the journals show, and a journal lacks its end
 };
 
 ExitCode exit_code_of(const Failure& failure);

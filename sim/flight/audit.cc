@@ -179,6 +179,9 @@ class Audit::Reader {
       witness_.views.push_back(view_of(json_));
     } else if (what == "closed") {
       witness_.closed = true;
+    } else if (what == "stopped") {
+      witness_.stopped = json_.at("why").get<std::string>();
+      if (witness_.stopped.empty()) throw Malformed{"why is empty"};
     } else {
       throw Malformed{"nothing is called '" + what + "'"};
     }
@@ -222,6 +225,7 @@ std::optional<Error> Audit::take(std::string_view line) {
     const PeerId peer = peer_of(json.at("peer"));
     Witness& witness = witnesses_[peer];
     witness.id = peer;
+    in_file_.insert(peer);
     Reader(witness, json).read();
     return {};
   } catch (const Json::exception& error) {
@@ -229,6 +233,21 @@ std::optional<Error> Audit::take(std::string_view line) {
   } catch (const Malformed& error) {
     return Error{Status::kInvalidArgument, error.what};
   }
+}
+
+void Audit::end_file(const std::string& cut) {
+  for (const PeerId peer : std::exchange(in_file_, {})) {
+    Witness& witness = witnesses_[peer];
+    if (!witness.closed && witness.stopped.empty()) witness.stopped = cut;
+  }
+}
+
+std::vector<Audit::Incomplete> Audit::incomplete() const {
+  std::vector<Incomplete> all;
+  for (const auto& [id, witness] : witnesses_) {
+    if (!witness.stopped.empty()) all.push_back({id, witness.stopped});
+  }
+  return all;
 }
 
 // By which it took part in the round, or may have: a call of this tag whose round it never learnt.
@@ -283,7 +302,9 @@ std::vector<Failure> Audit::judge() const {
       check("P1", check_bytes_sent(call, 1));
       if (call.outcome->status != Status::kOk || call.outcome->contributors == nullptr) continue;
       for (const PeerId contributor : *call.outcome->contributors) {
-        if (!witnesses_.contains(contributor) || find(contributor, call.outcome->round) != nullptr) continue;
+        const auto at = witnesses_.find(contributor);
+        if (at == witnesses_.end() || !at->second.stopped.empty()) continue;
+        if (find(contributor, call.outcome->round) != nullptr) continue;
         check("S2", text_of(call.outcome->round) + " counts " + text_of(contributor) + ", which never launched it");
       }
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,18 @@ class Audit {
   // Takes a line of a journal. Lines of one peer must come in order; journals of different peers may come in any order.
   // Returns an error if the line is invalid.
   std::optional<Error> take(std::string_view line);
+  // The lines since the last call are those of one file. `cut`: why the file lacks what its peers saw later; empty: it
+  // lacks nothing.
+  void end_file(const std::string& cut);
 
-  // The promises that the journals break. S1: one outcome. S2: contributors had launched the round. S6: one membership.
+  // A peer whose journal lacks what the peer saw later, and why.
+  struct Incomplete {
+    PeerId peer;
+    std::string why;
+  };
+  [[nodiscard]] std::vector<Incomplete> incomplete() const;
+
+  // The promises that the journals break. A peer whose journal is incomplete may have launched more than its lines say. S1: one outcome. S2: contributors had launched the round. S6: one membership.
   // S5: one root per revision. S8: every call ends once. S10: equal arguments. P1: no byte twice.
   [[nodiscard]] std::vector<Failure> judge() const;
 
@@ -43,6 +54,7 @@ class Audit {
     std::vector<std::shared_ptr<const wire::View>> views;
     std::vector<std::string> wrong;  // S8, seen while it was read
     bool closed = false;
+    std::string stopped;  // why the journal took no further line; empty: it did
   };
   class Reader;
   // The launches of a peer, by their rounds; and the first launch of each tag whose round the peer never learned.
@@ -54,6 +66,7 @@ class Audit {
   static Launches launches_of(const Witness& witness);
 
   std::map<PeerId, Witness> witnesses_;
+  std::set<PeerId> in_file_;  // of the lines since end_file()
 };
 
 }  // namespace lockstep::sim

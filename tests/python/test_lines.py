@@ -10,6 +10,7 @@ from pathlib import Path
 import lockstep
 import numpy as np
 import pytest
+from lockstep import sim
 from support import IN_TIME, Peers, Processes, ends_well, until
 
 
@@ -95,6 +96,76 @@ def test_a_journal_in_a_file_that_cannot_be(coordinator: lockstep.Coordinator, t
         join_and_leave(coordinator, journal=tmp_path / "nowhere" / "journal")
     with pytest.raises(IsADirectoryError):
         join_and_leave(coordinator, journal=tmp_path)
+
+
+FILLS_ITS_DISK = """
+import logging, resource, signal, sys
+import lockstep, numpy as np
+
+logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(levelname)s %(name)s %(message)s")
+path, limit = sys.argv[1], int(sys.argv[2])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with lockstep.Coordinator("127.0.0.1:0") as coordinator:
+    with lockstep.connect(coordinator.address, journal=path, listen_host="127.0.0.1", timeout=30) as run:
+        for step in range(40):
+            if step == 4:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            assert run.all_reduce(np.ones(3), tag=step).world_size == 1
+print("over")
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 1, 6000, 6100, 6200, 6345, 6400])
+def test_a_journal_on_a_full_disk_ends_at_a_whole_line_and_says_so(
+    processes: Processes, tmp_path: Path, limit: int
+) -> None:
+    path = tmp_path / "journal"
+    output = ends_well(processes("-c", FILLS_ITS_DISK, str(path), str(limit)))
+    warning, over = output.splitlines()
+    assert over == "over"
+    assert warning == (
+        f"WARNING lockstep the journal has stopped: {path}: File too large; `lockstep sim audit` calls it incomplete"
+    )
+    *whole, rest = path.read_text().split("\n")
+    lines = [json.loads(line) for line in whole]
+    if limit <= 1:  # not even a line that was written can be written again
+        assert rest == "{"
+        why = "ends in the middle of a line"
+    else:
+        assert rest == ""
+        assert lines[-1] == {"peer": lines[0]["peer"], "what": "stopped", "why": "File too large"}
+        assert path.stat().st_size <= limit
+        why = "File too large"
+    with pytest.raises(sim.Failure, match=why) as caught:
+        sim.audit(path)
+    assert caught.value.kind == "incomplete"
+
+
+def test_a_journal_that_takes_no_line_is_told_once(coordinator: lockstep.Coordinator) -> None:
+    logger, records = logger_of("test.lines.full")
+    join_and_leave(coordinator, logger=logger, journal="/dev/full")
+    until(lambda: "left view=" in records.texts())
+    warnings = [record.getMessage() for record in records.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert "the journal has stopped: /dev/full: No space left on device" in warnings[0]
+
+
+def test_a_function_that_is_too_slow_for_a_journal_ends_it(coordinator: lockstep.Coordinator) -> None:
+    logger, records = logger_of("test.lines.slow")
+    lines: list[str] = []
+    go = threading.Event()
+
+    def slow(line: str) -> None:
+        go.wait(IN_TIME)
+        lines.append(line)
+
+    with lockstep.connect(coordinator.address, timeout=IN_TIME, journal=slow, logger=logger, spin=0) as run:
+        for tag in range(5100):  # two lines each
+            run.barrier(tag=tag)
+        go.set()
+    until(lambda: "the journal has stopped: its function was slower" in records.texts())
+    assert json.loads(lines[-1])["what"] == "stopped"
+    assert [json.loads(line)["what"] for line in lines].count("stopped") == 1
 
 
 def test_a_journal_taken_by_a_function(coordinator: lockstep.Coordinator, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kAnna(32, 'a');
 const std::string kBert(32, 'b');
@@ -60,6 +61,10 @@ std::string has_synced(const std::string& peer, int revision, char root = 'c') {
 }
 
 std::string closed(const std::string& peer) { return R"({"peer":")" + peer + R"(","what":"closed"})"; }
+
+std::string stopped(const std::string& peer) {
+  return R"({"peer":")" + peer + R"(","what":"stopped","why":"No space left on device"})";
+}
 
 // The promises that are broken, as "S1 S2".
 std::string broken(const std::vector<std::string>& lines) {
@@ -169,22 +174,50 @@ TEST(SimAudit, AnEmptyJournalIsNotJudged) {
     const Ran ran = run_sim({"audit", file});
     EXPECT_EQ(ran.code, 2) << file;
     EXPECT_EQ(ran.out, "");
-    EXPECT_THAT(ran.errors,
-                AllOf(HasSubstr("note: " + file + " has no whole line"), HasSubstr("no journal has a line to judge")));
+    EXPECT_THAT(ran.errors, AllOf(HasSubstr("incomplete: " + file + " has no whole line"),
+                                  HasSubstr("no journal has a line to judge")));
   }
   const Ran folder = run_sim({"audit", testing::TempDir()});
   EXPECT_EQ(folder.code, 2);
   EXPECT_THAT(folder.errors, HasSubstr(testing::TempDir() + " is a directory: name the journals in it"));
 }
 
-// The peer was killed before it wrote a line; the other journals are judged.
-TEST(SimAudit, AnEmptyJournalAmongOthersIsNoted) {
+// The disk was full before the peer wrote a line; the other journals are judged.
+TEST(SimAudit, AnEmptyJournalAmongOthersIsIncomplete) {
   const std::string empty = file_with("", "empty.jsonl");
-  const std::string other = file_with(opened(kAnna) + "\n" + closed(kAnna) + "\n{\"peer", "other.jsonl");
+  const std::string other = file_with(opened(kAnna) + "\n" + closed(kAnna) + "\n", "other.jsonl");
+  EXPECT_EQ(run_sim({"audit", other}).code, 0);
   const Ran ran = run_sim({"audit", empty, other});
-  EXPECT_EQ(ran.code, 0) << ran.errors;
-  EXPECT_THAT(ran.out, HasSubstr("all promises that journals show were kept"));
-  EXPECT_THAT(ran.errors, HasSubstr("note: " + empty + " has no whole line"));
+  EXPECT_EQ(ran.code, 16) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("1 of 2 journals lack their end"));
+  EXPECT_THAT(ran.errors, HasSubstr("incomplete: " + empty + " has no whole line"));
+}
+
+TEST(SimAudit, AJournalThatEndsInTheMiddleOfALineIsIncomplete) {
+  const std::string cut = file_with(opened(kAnna) + "\n" + called(kAnna).substr(0, 100), "cut.jsonl");
+  const Ran ran = run_sim({"audit", cut});
+  EXPECT_EQ(ran.code, 16) << ran.errors;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("1 of 1 journals lack their end"), Not(HasSubstr("were kept"))));
+  EXPECT_THAT(ran.errors, HasSubstr("stopped: " + cut + " ends in the middle of a line"));
+}
+
+TEST(SimAudit, AJournalThatSaysThatItStoppedIsIncomplete) {
+  const std::string anna = file_with(
+      installed(kAnna, 1, {kAnna, kBert}) + "\n" + called(kAnna) + "\n" + ended(kAnna) + "\n" + closed(kAnna) + "\n",
+      "anna.jsonl");
+  const std::string bert = file_with(installed(kBert, 1, {kAnna, kBert}) + "\n" + stopped(kBert) + "\n", "bert.jsonl");
+  const Ran ran = run_sim({"audit", anna, bert});
+  EXPECT_EQ(ran.code, 16) << "what Bert launched is not in its journal, and breaks no promise: " << ran.errors;
+  EXPECT_THAT(ran.errors, AllOf(HasSubstr("incomplete: "), HasSubstr("stopped: No space left on device")));
+}
+
+TEST(SimAudit, ABrokenPromiseCountsMoreThanAnIncompleteJournal) {
+  const std::string file = file_with(
+      called(kAnna) + "\n" + ended(kAnna) + "\n" + ended(kAnna) + "\n" + stopped(kAnna) + "\n" + closed(kBert) + "\n",
+      "all.jsonl");
+  const Ran ran = run_sim({"audit", file});
+  EXPECT_EQ(ran.code, 10) << ran.errors;
+  EXPECT_THAT(ran.errors, AllOf(HasSubstr("incomplete: "), HasSubstr("S8 broken")));
 }
 
 }  // namespace

@@ -28,11 +28,14 @@ class Sink:
 
     The object that produces the lines owns the sink, so that the garbage collector can free a communicator together
     with a function that refers to it. The function runs on a thread of the package.
+
+    warner: receives warnings instead; None for the same function.
     """
 
-    def __init__(self, taker: Taker) -> None:
+    def __init__(self, taker: Taker, warner: Taker | None = None) -> None:
         global _thread
         self.taker = taker
+        self.warner = taker if warner is None else warner
         self.number = next(_numbers)
         with _lock:
             _sinks[self.number] = self
@@ -50,10 +53,10 @@ _kept: dict[int, Sink] = {}
 
 
 def log_sink(logger: logging.Logger) -> Sink:
-    """Logs lines as records of level INFO."""
+    """Logs lines as records of level INFO, and warnings as such."""
     if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
         raise TypeError(f"logger is {shown(logger)}; allowed: a logging.Logger, such as logging.getLogger('training')")
-    return Sink(lambda line: logger.info("%s", line))
+    return Sink(lambda line: logger.info("%s", line), lambda line: logger.warning("%s", line))
 
 
 def _run() -> None:
@@ -65,7 +68,7 @@ def _take(seconds: float) -> None:
     lines, dropped = _lockstep.fetch_lines(seconds)
     if dropped:
         _log.warning("%d lines of log were dropped: they came faster than they were taken", dropped)
-    for number, line in lines:
+    for number, line, warns in lines:
         if line is None:
             _kept.pop(number, None)
             continue
@@ -73,7 +76,7 @@ def _take(seconds: float) -> None:
         if sink is None:
             continue
         try:
-            sink.taker(line)
+            (sink.warner if warns else sink.taker)(line)
         except BaseException:  # of the program's function: the run goes on, and so do the lines of others
             with contextlib.suppress(BaseException):
                 _log.exception("a function that takes lines of log or journal failed; the line was: %s", line)

@@ -111,9 +111,12 @@ class Options(TypedDict, total=False):
     logger: logging.Logger
     """Receives a record of level INFO for each event of this peer. Default: the logger "lockstep"."""
     journal: str | os.PathLike[str] | Callable[[str], object]
-    """File or function that receives a line of JSON for each call, its end and each view, for `lockstep sim audit`."""
+    """File or function that receives a line of JSON for each call, its end and each view, for `lockstep sim audit`.
+
+    A file that takes no more lines ends with one that says so, and a warning tells the logger.
+    """
     flight_folder: Path
-    """Folder for the flight recording when the run ends unexpectedly. Default: LOCKSTEP_FLIGHT_FOLDER, else none."""
+    """Writable folder for the recording when the run ends unexpectedly. Default: LOCKSTEP_FLIGHT_FOLDER, else none."""
     flight_kib: int
     """Memory of the flight recorder in KiB. Default: 8192 with a folder, else none."""
     spin: float

@@ -55,6 +55,7 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
     options.log_user = log.get();
   }
   if (journal) {
+    journal->report_to(log.get());
     options.journal = &Lines::take;
     options.journal_user = journal.get();
   }

@@ -1,8 +1,9 @@
 #include "bindings/python/native/lines.h"
 
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,7 @@ constexpr std::size_t kMostLines = 10'000;  // waiting lines; further lines are 
 struct Line {
   std::uint64_t sink = 0;
   std::optional<std::string> text;  // empty: no further line follows
+  bool warns = false;
 };
 
 struct Queue {
@@ -33,21 +35,23 @@ struct Queue {
 
 Queue& queue() { return OfProcess<Queue>::get(); }
 
-void push(Line line) {
+// False: the line was dropped.
+bool push(Line line, std::size_t most = kMostLines) {
   Queue& to = queue();
   {
     const std::lock_guard lock(to.mutex);
-    if (line.text && to.lines.size() >= kMostLines) {
+    if (line.text && to.lines.size() >= most) {
       to.dropped += 1;
-      return;
+      return false;
     }
     to.lines.push_back(std::move(line));
   }
   to.changed.notify_one();
+  return true;
 }
 
-// Waits for lines for at most `seconds`. Returns (lines, dropped): (sink, text or None) for each line, and the number
-// of lines dropped since the last call.
+// Waits for lines for at most `seconds`. Returns (lines, dropped): (sink, text or None, whether it is a warning) for
+// each line, and the number of lines dropped since the last call.
 py::tuple fetch(double seconds) {
   std::deque<Line> lines;
   std::uint64_t dropped = 0;
@@ -66,34 +70,48 @@ py::tuple fetch(double seconds) {
     if (line.text) {
       text = to_text(*line.text);
     }
-    out.append(py::make_tuple(line.sink, text));
+    out.append(py::make_tuple(line.sink, text, line.warns));
   }
   return py::make_tuple(out, dropped);
 }
 
 }  // namespace
 
-Lines::Lines(const std::string& path) : file_(std::fopen(path.c_str(), "ae")) {
-  if (file_ != nullptr) return;
-  PyErr_SetFromErrnoWithFilename(PyExc_OSError, path.c_str());
-  throw py::error_already_set();
-}
+Lines::~Lines() { end(); }
 
-Lines::~Lines() {
-  end();
-  if (file_ != nullptr) std::fclose(file_);
+void Lines::report_to(Lines* log) {
+  is_journal_ = true;
+  log_ = log;
 }
 
 void Lines::end() {
   if (file_ == nullptr && !ended_.exchange(true)) push({sink_, std::nullopt});
 }
 
-void Lines::take(void* user, const char* line) {
-  const Lines& to = *static_cast<Lines*>(user);
-  if (to.file_ == nullptr) return push({to.sink_, line});
-  std::fprintf(to.file_, "%s\n", line);
-  std::fflush(to.file_);
+void Lines::take(void* user, const char* line) { static_cast<Lines*>(user)->take(line); }
+
+void Lines::take(const char* line) {
+  if (file_ != nullptr) {
+    if (const auto why = file_->append(line)) report(*why);
+    return;
+  }
+  if (stopped_ || push({sink_, line}) || !is_journal_) return;
+  stopped_ = true;
+  constexpr const char* kWhy = "its function was slower than its lines came";
+  push({sink_, stopped_line(line, kWhy)}, SIZE_MAX);
+  report(kWhy);
 }
+
+void Lines::report(const std::string& why) {
+  const std::string text = "the journal has stopped: " + why + "; `lockstep sim audit` calls it incomplete";
+  if (log_ != nullptr) {
+    log_->warn(text);
+  } else {
+    std::fprintf(stderr, "lockstep: %s\n", text.c_str());
+  }
+}
+
+void Lines::warn(const std::string& line) { push({sink_, line, true}, SIZE_MAX); }
 
 std::unique_ptr<Lines> lines_to(const py::object& where) {
   if (where.is_none()) return nullptr;

@@ -6,10 +6,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 
+#include "bindings/python/native/journal_file.h"
 #include "lockstep.h"
 
 namespace lockstep::python {
@@ -22,10 +22,12 @@ class Lines {
   // Delivers lines to Python under this number.
   explicit Lines(std::uint64_t sink) : sink_(sink) {}
   // Appends lines to a file. Raises OSError.
-  explicit Lines(const std::string& path);
+  explicit Lines(const std::string& path) : file_(std::make_unique<JournalFile>(path)) {}
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   ~Lines();
+  // These lines are a journal. Its end before the end of its peer is told in the log, which may be null.
+  void report_to(Lines* log);
   // Reports to Python that no line follows. A second call does nothing.
   void end();
 
@@ -33,9 +35,17 @@ class Lines {
   static void take(void* user, const char* line);
 
  private:
+  void take(const char* line);
+  // A line that the program should see.
+  void warn(const std::string& line);
+  void report(const std::string& why);
+
   std::uint64_t sink_ = 0;
   std::atomic<bool> ended_{false};
-  std::FILE* file_ = nullptr;
+  std::unique_ptr<JournalFile> file_;
+  bool is_journal_ = false;
+  Lines* log_ = nullptr;  // of the journal's peer
+  bool stopped_ = false;  // a line of the journal was lost, and no further one is taken
 };
 
 // From an argument `log` or `journal`: None, the number of a sink, or the path of a file.

@@ -31,14 +31,14 @@ __all__ = [
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 """A scenario or a plan: a path, TOML text (with a line end), or a dict of its keys."""
 
-_KINDS = {10: "safety", 11: "liveness", 12: "crash", 13: "nondeterminism", 14: "limit", 15: "goal"}
+_KINDS = {10: "safety", 11: "liveness", 12: "crash", 13: "nondeterminism", 14: "limit", 15: "goal", 16: "incomplete"}
 _WRONG_USAGE = 2
 
 
 class Failure(AssertionError, Error):
     """A simulated run broke a promise. The text ends with the command that repeats the run.
 
-    kind: "safety", "liveness", "crash", "nondeterminism", "limit" or "goal".
+    kind: "safety", "liveness", "crash", "nondeterminism", "limit", "goal" or "incomplete".
     promise: the id of the broken promise, such as "S2"; "" if there is none.
     repeat: the command that repeats the failure.
     report: the results up to the failure; None if there are none.
@@ -155,7 +155,7 @@ def replay(plan: Scenario, *, until: int | None = None) -> Report:
 def audit(*journals: str | os.PathLike[str]) -> str:
     """Checks the journals of all peers of one real run (`journal` of lockstep.connect). Returns a summary.
 
-    Raises Failure, InvalidArgument.
+    Raises Failure, whose kind is "incomplete" if nothing is broken and a journal lacks its end; InvalidArgument.
     """
     return _output(["audit", *(os.fspath(journal) for journal in journals)])
 
