@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import lockstep
+import numpy as np
 import pytest
 from lockstep import _lockstep, errors
 
@@ -109,3 +110,35 @@ def test_errors_are_in_the_package() -> None:
         if name != "DeviceArray":  # the package catches it itself
             assert getattr(lockstep, name) is getattr(errors, name)
             assert name in lockstep.__all__
+
+
+SOURCES = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not (SOURCES / "bindings" / "c").exists(), reason="the sources are not here: an installed package")
+def test_no_text_of_the_library_names_a_function_of_c() -> None:
+    told = {}
+    for folder in ("core", "transport", "bindings/c"):
+        for source in (SOURCES / folder).rglob("*.cc"):
+            for text in re.findall(r'"((?:[^"\\\n]|\\.)*lockstep_[a-z_]+\(\)(?:[^"\\\n]|\\.)*)"', source.read_text()):
+                told[text] = _lockstep.in_python(text)
+    assert told  # or the pattern is wrong
+    for text, in_python in told.items():
+        assert "lockstep_" not in in_python, (text, in_python)
+
+
+def test_texts_name_what_python_has(alone: lockstep.Communicator) -> None:
+    many = np.ones(64)
+    cases = {
+        "call connect() first": lambda: lockstep.Communicator().world,
+        "tensor 0: array and out overlap; give the same pointer, or no overlap": lambda: alone.all_reduce(
+            many[:8], many[4:12]
+        ),
+        "array is inside out": lambda: alone.all_gather(many[4:12], many),
+        "silence is 300 ms and heartbeat is 500 ms (its default)": lambda: lockstep.Coordinator(silence=0.3),
+    }
+    for words, call in cases.items():
+        with pytest.raises(lockstep.Error) as caught:
+            call()
+        assert words in str(caught.value), str(caught.value)
+        assert not re.search(r"lockstep_|_ms\b|\b(send|recv)\b", str(caught.value)), str(caught.value)

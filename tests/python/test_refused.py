@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Wrong, Right, str]] = {
     "overlap": (
         lambda run, tag: run.all_reduce((big := np.zeros(9, np.float32))[:6], big[3:], tag=tag),
         lambda run: run.all_reduce(FLOATS.copy(), out(), tag=3),
-        "refused its all_reduce with tag 3: tensor 0: send and recv overlap",
+        "refused its all_reduce with tag 3: tensor 0: array and out overlap",
     ),
     "strides": (
         lambda run, tag: run.all_reduce(np.zeros(12, np.float32)[::2], tag=tag),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import pickle
 from typing import Any, get_args
 
 import lockstep
+import numpy as np
 import pytest
 from lockstep import _lockstep, types
+from support import Peers
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,42 @@ def test_the_world_is_a_value(alone: lockstep.Communicator) -> None:
     world = alone.world
     assert world == alone.world
     assert pickle.loads(pickle.dumps(world)) == world
+
+
+def test_results_can_be_pickled_and_copied(peers: Peers) -> None:
+    def main(run: lockstep.Communicator, number: int) -> list[lockstep.Result]:
+        results = [
+            run.all_reduce(np.ones(3), op="avg", tag=7),
+            run.all_gather(np.full(3, 5.0 + number)),
+            run.sync(lockstep.State({"x": np.ones(2)})),
+            run.reduce_scatter(np.ones(5)),
+        ]
+        with pytest.raises(lockstep.InvalidArgument) as refused:
+            run.all_reduce(np.array([float("nan")], np.float32), up="int8")
+        assert refused.value.result is not None
+        return [*results, refused.value.result]
+
+    for results in peers(2, main):
+        for result in results:
+            for again in (pickle.loads(pickle.dumps(result)), copy.copy(result), copy.deepcopy(result)):
+                names = [name for name in dir(lockstep.Result) if not name.startswith("_")]
+                assert {"contributors", "blocks", "hash", "output", "chunk", "state_root", "status"} <= set(names)
+                for name in names:
+                    kept, was = getattr(again, name), getattr(result, name)
+                    assert np.array_equal(kept, was) if isinstance(was, np.ndarray) else kept == was, name
+                assert repr(again) == repr(result)
+
+
+def test_errors_with_a_result_can_be_pickled(alone: lockstep.Communicator) -> None:
+    with pytest.raises(lockstep.BelowMinimum) as caught:
+        alone.all_reduce(np.ones(3), minimum_world=2)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.result is not None
+    assert again.result.status is lockstep.Status.BELOW_MINIMUM
+
+
+def test_a_result_of_another_version_is_read_as_far_as_it_goes() -> None:
+    state = _lockstep.Result.__new__(_lockstep.Result)
+    state.__setstate__((b"\x10" + bytes(15), (), (), "", None))  # its first fields
+    assert state.contributors == ()

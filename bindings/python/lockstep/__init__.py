@@ -22,9 +22,13 @@ State                   arrays and numbers that a sync makes equal on all peers
 Coordinator             a coordinator inside this process
 Error                   base of what calls raise; see lockstep.errors
 Op, WireFormat, ...     enums that also accept their names
+sim                     the simulator: runs of many peers in one process, from a seed
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
 
 from . import errors
 from ._launches import no_wait
@@ -59,6 +63,21 @@ from .errors import (
 )
 from .state import State
 from .types import Algorithm, Op, PeerId, Status, Strategy, WireFormat, World
+
+if TYPE_CHECKING:
+    from . import sim as sim
+else:
+
+    def __getattr__(name: str) -> object:
+        """`lockstep.sim` is imported when it is used first: most programs never use it."""
+        if name == "sim":
+            return importlib.import_module(".sim", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "sim"})
+
 
 __version__ = version()
 

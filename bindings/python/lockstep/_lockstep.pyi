@@ -33,6 +33,7 @@ __all__: list[str] = [
     "end_lines",
     "fetch_lines",
     "hold",
+    "in_python",
     "is_exiting",
     "mix",
     "nesterov_step",
@@ -53,7 +54,9 @@ class Result:
         >>> result = run.all_reduce(gradient, op="avg")
         >>> result.world_size, hex(result.hash), result.retries, result.seconds
     """
+    def __getstate__(self) -> tuple: ...
     def __repr__(self) -> str: ...
+    def __setstate__(self, arg0: tuple) -> None: ...
     @property
     def attempt(self) -> int:
         """
@@ -193,7 +196,7 @@ class Work:
     """
 
     _on_end: typing.Any
-    def __await__(self) -> typing.Any: ...
+    def __await__(self) -> collections.abc.Generator[typing.Any, None, Result]: ...
     def abort(self, why: typing.Any = "no reason given") -> None:
         """
         Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
@@ -582,6 +585,7 @@ def hold(model: typing.Any, values: typing.Any) -> None:
     model = values, rounded to the type of the model.
     """
 
+def in_python(arg0: str) -> str: ...
 def is_exiting() -> bool: ...
 def mix(
     model: typing.Any,

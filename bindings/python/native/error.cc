@@ -2,8 +2,10 @@
 
 #include <pybind11/gil_safe_call_once.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "bindings/python/native/handle.h"
 
@@ -28,6 +30,18 @@ py::object error_at_exit(lockstep_status status, const py::str& text, const py::
   error.attr("result") = result;
   return error;
 }
+
+// What the texts of the C library call otherwise in Python.
+constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+    {"tensors_count is", "the number of arrays is"},
+    {"call lockstep_connect() first", "call connect() first"},
+    {": lockstep_interrupted() returns its handle", ""},
+    {"send and recv overlap", "array and out overlap"},
+    {"overlaps send or recv", "overlaps array or out"},
+    {"send at this rank's own place in recv", "array at this rank's own place in out"},
+    {"send is inside recv", "array is inside out"},
+    {"separate memory for send and recv", "separate memory for array and out"},
+};
 
 constexpr const char* kExiting =
     ": the main thread has ended, which closes every communicator; join() the threads that use one before it ends";
@@ -57,17 +71,24 @@ py::str to_text(std::string_view text) {
 
 void raise_invalid(const std::string& text) { raise(LOCKSTEP_ERR_INVALID_ARGUMENT, text, py::none()); }
 
-std::string last_error() {
-  std::string text = lockstep_last_error();
+std::string in_python(std::string text) {
   for (const std::string_view prefix : {"args.", "options."}) {
     for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
       text.erase(at, prefix.size());
   }
-  const std::string_view count = "tensors_count is";
-  if (const auto at = text.find(count); at != std::string::npos)
-    text.replace(at, count.size(), "the number of arrays is");
+  for (const auto& [from, to] : kWords) {
+    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  }
+  // "silence_ms is 10" becomes "silence is 10 ms"
+  constexpr std::string_view kUnit = "_ms is ";
+  for (auto at = text.find(kUnit); at != std::string::npos; at = text.find(kUnit, at)) {
+    text.erase(at, 3);
+    text.insert(std::min(text.size(), text.find_first_not_of("-0123456789", at + kUnit.size() - 3)), " ms");
+  }
   return text;
 }
+
+std::string last_error() { return in_python(lockstep_last_error()); }
 
 void check(lockstep_status status) {
   if (status != LOCKSTEP_OK) raise(status, last_error(), py::none());

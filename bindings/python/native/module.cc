@@ -75,6 +75,7 @@ PYBIND11_MODULE(_lockstep, module) {
     const lockstep::python::Array described(array, "array", lockstep::python::Array::Access::kRead);
     return py::make_tuple(described.count(), lockstep::python::name_of(described.type()));
   });
+  module.def("in_python", &lockstep::python::in_python);
   module.def("set_no_wait", [](bool no_wait) { return lockstep_set_no_wait(no_wait ? 1 : 0) != 0; });
   module.def("collect", &lockstep::python::collect);
   module.def("begin_exit", &lockstep::python::begin_exit);

@@ -34,6 +34,41 @@ Result::Result(const lockstep_result& from)
       blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
       state_difference(from.state_difference != nullptr ? from.state_difference : "") {}
 
+py::tuple Result::state() const {
+  lockstep_result numbers = raw;
+  numbers.struct_size = sizeof numbers;
+  numbers.contributors = nullptr;
+  numbers.blocks = nullptr;
+  numbers.state_difference = nullptr;
+  PeerIds ids(contributors.size());
+  for (std::size_t i = 0; i < contributors.size(); ++i) ids[i] = to_python(contributors[i]);
+  Numbers sizes(blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) sizes[i] = py::int_(blocks[i]);
+  return py::make_tuple(py::bytes(reinterpret_cast<const char*>(&numbers), sizeof numbers), ids, sizes,
+                        to_text(state_difference), output);
+}
+
+std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
+  const auto bytes = py::cast<std::string>(state[0]);
+  lockstep_result numbers = LOCKSTEP_RESULT_INIT;
+  std::memcpy(static_cast<void*>(&numbers), bytes.data(), std::min(bytes.size(), sizeof numbers));
+  numbers.struct_size = sizeof numbers;
+  std::vector<lockstep_peer_id> ids;
+  for (const py::handle& id : py::cast<py::tuple>(state[1])) ids.push_back(to_peer_id(id));
+  std::vector<std::uint64_t> sizes;
+  for (const py::handle& size : py::cast<py::tuple>(state[2])) sizes.push_back(py::cast<std::uint64_t>(size));
+  const auto difference = py::cast<std::string>(state[3]);
+  numbers.contributors = ids.data();
+  numbers.contributors_count = static_cast<std::uint32_t>(ids.size());
+  numbers.contributors_capacity = ids.size();
+  numbers.blocks = sizes.data();
+  numbers.blocks_count = numbers.blocks_capacity = sizes.size();
+  numbers.state_difference = difference.c_str();
+  auto result = std::make_shared<Result>(numbers);
+  result->output = state[4];
+  return result;
+}
+
 py::object to_python(const lockstep_peer_id& id) {
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
   const py::object& peer_id =
@@ -163,6 +198,7 @@ Example:
        "status",
        [](R r) { return StatusObject(from_package("lockstep.types", "Status")(static_cast<int>(r.raw.status))); },
        "The lockstep.Status that the call ended with.")
+      .def(py::pickle([](R r) { return r.state(); }, [](const py::tuple& state) { return Result::of_state(state); }))
       .def("__repr__", [](R r) {
         return "<lockstep.Result " + std::string(lockstep_status_string(r.raw.status)) +
                " world_size=" + std::to_string(r.raw.world_size) + " view=" + std::to_string(r.raw.view) +

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,10 @@ lockstep_result& blank_result();
 // A copy of a lockstep_result.
 struct Result {
   explicit Result(const lockstep_result& from);
+
+  // For pickle, also of another version of the library: its fields that this version lacks are dropped.
+  [[nodiscard]] py::tuple state() const;
+  static std::shared_ptr<Result> of_state(const py::tuple& state);
 
   lockstep_result raw;
   std::vector<lockstep_peer_id> contributors;

@@ -176,7 +176,8 @@ Ctrl-C ends the wait, and the call goes on.)")
            R"(Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
 
 why: for the error texts of all peers, at most 1024 bytes.)")
-      .def("__await__", [](const py::object& self) { return from_package("lockstep._asyncio", "until_over")(self); })
+      .def("__await__",
+           [](const py::object& self) { return Awaited(from_package("lockstep._asyncio", "until_over")(self)); })
       .def_property_readonly(
           "progress", &Work::progress,
           "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "

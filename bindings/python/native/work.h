@@ -4,10 +4,16 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <utility>
 
 #include "bindings/python/native/call.h"
 
 namespace lockstep::python {
+
+// A type that only makes the stub more precise.
+struct Awaited : py::object {
+  explicit Awaited(py::object generator) : py::object(std::move(generator)) {}
+};
 
 class Work {
  public:
@@ -35,3 +41,14 @@ class Work {
 void define_work(py::module_& module);
 
 }  // namespace lockstep::python
+
+// NOLINTBEGIN(readability-identifier-naming): a name that pybind11 looks for
+namespace pybind11::detail {
+
+template <>
+struct handle_type_name<lockstep::python::Awaited> {
+  static constexpr auto name = const_name("collections.abc.Generator[object, None, lockstep._lockstep.Result]");
+};
+
+}  // namespace pybind11::detail
+// NOLINTEND(readability-identifier-naming)
