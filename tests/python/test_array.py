@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import re
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -197,10 +198,58 @@ def test_torch_booleans(peers: Peers) -> None:
 
 def test_torch_refusals(alone: lockstep.Communicator) -> None:
     torch = torch_or_skip()
-    refused(alone, torch.ones(4, 6).t(), ["torch.Tensor", "(6, 4)", "(4, 24)", "torch.float32", "x.contiguous()"])
+    refused(alone, torch.ones(4, 6).t(), ["torch.Tensor", "(6, 4)", "(4, 24)", "torch.float32", "x.permute(1, 0)"])
+    refused(alone, torch.ones(4, 6)[:, ::2], ["torch.Tensor", "(4, 3)", "(24, 8)", "torch.float32", "x.contiguous()"])
     refused(alone, torch.ones(3, dtype=torch.complex64), ["(3,)", "torch.complex64", "supported"])
     refused(alone, torch.ones(3, device="meta"), ["torch.Tensor", "(3,)", "float32", "CPU"])
     refused(alone, torch.ones(3, 3).to_sparse(), ["torch.Tensor", "CPU"])
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_channels_last_is_refused_with_the_view_of_the_same_memory(peers: Peers, name: str) -> None:
+    torch = torch_or_skip()
+
+    def main(run: lockstep.Communicator, _: int) -> Any:
+        given = torch.arange(120.0).reshape(2, 3, 4, 5).to(getattr(torch, name), memory_format=torch.channels_last)
+        with pytest.raises(lockstep.ArrayError, match=re.escape("pass x.permute(0, 2, 3, 1), which")):
+            run.all_reduce(given)
+        run.all_reduce(given.permute(0, 2, 3, 1), tag=1)
+        return given
+
+    for got in peers(1, main):
+        assert torch.equal(got.float(), torch.arange(120.0).reshape(2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_torch_exports_many_tensors_without_python(
+    alone: lockstep.Communicator, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each call of `__dlpack__` takes 15 us: 2,000 tensors took longer than the all-reduce of their bytes."""
+    torch = torch_or_skip()
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("this torch has no functions for it")
+
+    def exports(*_: object, **__: object) -> None:
+        raise AssertionError("Python was called")
+
+    for method in ("__dlpack__", "numpy", "detach"):
+        monkeypatch.setattr(torch.Tensor, method, exports)
+    dtype = getattr(torch, name)
+    alone.all_reduce([torch.ones(3, dtype=dtype), torch.nn.Parameter(torch.ones(2, dtype=dtype))])
+
+
+def test_torch_memory_outlives_its_tensor(peers: Peers) -> None:
+    torch = torch_or_skip()
+
+    def main(run: lockstep.Communicator, _: int) -> list[float]:
+        kept = torch.ones(1 << 20)
+        given = kept.view(-1)
+        work = run.all_reduce_async([given])
+        del given
+        work.wait()
+        return list(kept[:2].tolist())
+
+    assert peers(2, main) == [[2, 2]] * 2
 
 
 # ---- DLPack ----
@@ -462,9 +511,9 @@ def refused(run: lockstep.Communicator, given: Any, parts: list[str], kind: type
 def test_arrays_with_gaps(alone: lockstep.Communicator) -> None:
     remedy = "numpy.ascontiguousarray(x)"
     refused(alone, np.ones((4, 6))[:, ::2], ["numpy.ndarray", "(4, 3)", "(48, 16)", "float64", remedy])
-    refused(alone, np.ones((4, 6)).T, ["(6, 4)", "(8, 48)", remedy])
+    refused(alone, np.ones((4, 6)).T, ["(6, 4)", "(8, 48)", "in the order (1, 0)", "x.transpose(1, 0)"])
     refused(alone, np.ones(4)[::-1], ["(4,)", "(-8,)", remedy])
-    refused(alone, np.asfortranarray(np.ones((2, 3), np.int16)), ["(2, 3)", "(2, 4)", "int16", remedy])
+    refused(alone, np.asfortranarray(np.ones((2, 3), np.int16)), ["(2, 3)", "(2, 4)", "int16", "x.transpose(1, 0)"])
     refused(alone, np.broadcast_to(np.float32(1), (2, 2)), ["(2, 2)", "(0, 0)", remedy])
     refused(alone, memoryview(bytearray(8))[::2], ["memoryview", "(4,)", "(2,)", "format B", remedy])
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -93,6 +94,24 @@ std::string strides_text(const Number* shape, const Number* strides, std::size_t
   return tuple_text(bytes.data(), count);
 }
 
+// The order of the dimensions in memory, outermost first, as "(0, 2, 3, 1)"; empty where elements overlap or gaps lie
+// between them. `unit`: what a stride counts, in bytes.
+template <typename Number>
+std::string memory_order(const Number* shape, const Number* strides, std::size_t count, std::size_t unit,
+                         std::size_t item) {
+  if (strides == nullptr) return {};
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return strides[a] > strides[b]; });
+  auto next = static_cast<std::int64_t>(item);
+  for (std::size_t i = count; i-- > 0;) {
+    const std::size_t at = order[i];
+    if (shape[at] != 1 && static_cast<std::int64_t>(strides[at]) * static_cast<std::int64_t>(unit) != next) return {};
+    next *= static_cast<std::int64_t>(shape[at]);
+  }
+  return tuple_text(order.data(), count);
+}
+
 [[noreturn]] void raise_array(const char* kind, const std::string& text) {
   const py::object type = from_package("lockstep.errors", kind);
   PyErr_SetObject(type.ptr(), type(text).ptr());
@@ -134,7 +153,15 @@ struct Described {
     raise_array(kind, argument + ": " + class_of(object) + " of shape " + shape + ", strides " + strides +
                           " (bytes) and dtype " + dtype + " " + why);
   }
-  [[noreturn]] void refuse_layout() const {
+  // `order`: memory_order().
+  [[noreturn]] void refuse_layout(const std::string& order) const {
+    if (!order.empty()) {
+      const char* const method = py::hasattr(object, "permute") ? "permute" : "transpose";
+      const std::string view = std::string("x.") + method + order;
+      refuse("is not C-contiguous: its dimensions lie in memory in the order " + order +
+             ". Members with other orders would mix elements: pass " + view +
+             ", which is the same memory, if all members do, or a contiguous copy");
+    }
     refuse("is not C-contiguous: pass numpy.ascontiguousarray(x) or x.contiguous(), and copy the result back");
   }
   [[noreturn]] void refuse_alignment() const {
@@ -204,44 +231,6 @@ py::object dlpack_capsule(const py::handle& object) {
   }
 }
 
-bool is_named(PyTypeObject* type, const char* module, const char* name) {
-  if (std::strcmp(type->tp_name, name) != 0) return false;
-  const auto of =
-      py::reinterpret_steal<py::object>(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
-  PyErr_Clear();
-  return of && PyUnicode_Check(of.ptr()) != 0 && PyUnicode_CompareWithASCIIString(of.ptr(), module) == 0;
-}
-
-// Whether the object is a plain tensor of torch, or a parameter: no subclass of another package.
-bool is_of_torch(const py::handle& object) {
-  static std::array<PyTypeObject*, 2> known{};  // with the GIL held; torch's classes live as long as the process
-  PyTypeObject* const type = Py_TYPE(object.ptr());
-  if (type == known[0] || type == known[1]) return true;
-  const bool is_tensor = is_named(type, "torch", "Tensor");
-  if (!is_tensor && !is_named(type, "torch.nn.parameter", "Parameter")) return false;
-  Py_INCREF(type);
-  known[is_tensor ? 0 : 1] = type;
-  return true;
-}
-
-// numpy's array in the memory of a tensor of torch, which costs less than DLPack. Null where numpy has none: memory of
-// a device, a type that numpy lacks, a tensor that is negated later.
-py::object array_in(const py::handle& tensor) {
-  static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
-  static PyObject* const kDetach = PyUnicode_InternFromString("detach");
-  static PyObject* const kNumpy = PyUnicode_InternFromString("numpy");
-  auto source = py::reinterpret_borrow<py::object>(tensor);
-  const auto requires_grad = py::reinterpret_steal<py::object>(PyObject_GetAttr(source.ptr(), kRequiresGrad));
-  if (requires_grad && requires_grad.ptr() != Py_False)
-    source = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kDetach));
-  py::object array;
-  if (source) array = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kNumpy));
-  if (array) return array;
-  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();  // Ctrl-C
-  PyErr_Clear();
-  return {};
-}
-
 constexpr std::array<const char*, 13> kNames = {"uint8", "int8",    "uint16",   "int16",   "uint32",  "int32", "uint64",
                                                 "int64", "float16", "bfloat16", "float32", "float64", "bool"};
 static_assert(kNames.size() == LOCKSTEP_BOOL + 1);
@@ -268,7 +257,12 @@ bool is_foreign_to_torch(const py::handle& object) {
 
 // Whether torch negates the elements when it reads them: the memory holds others.
 bool is_negated(const py::handle& object) {
-  return py::hasattr(object, "is_neg") && PyObject_IsTrue(object.attr("is_neg")().ptr()) > 0;
+  static PyObject* const kIsNeg = PyUnicode_InternFromString("is_neg");
+  const auto answer = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(object.ptr(), kIsNeg));
+  if (answer) return answer.ptr() == Py_True;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();  // Ctrl-C
+  PyErr_Clear();                                                                    // another library's array
+  return false;
 }
 
 // Strides in bytes of an array that exports no memory, as far as the array tells them: torch tells them in elements.
@@ -284,6 +278,73 @@ std::string strides_of(const py::handle& object) {
     if (!error.matches(PyExc_Exception)) throw;  // Ctrl-C
     return "unknown";
   }
+}
+
+bool is_named(PyTypeObject* type, const char* module, const char* name) {
+  if (std::strcmp(type->tp_name, name) != 0) return false;
+  const auto of =
+      py::reinterpret_steal<py::object>(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__module__"));
+  PyErr_Clear();
+  return of && PyUnicode_Check(of.ptr()) != 0 && PyUnicode_CompareWithASCIIString(of.ptr(), module) == 0;
+}
+
+// Whether the object is a plain tensor of torch, or a parameter: no subclass of another package.
+bool is_of_torch(const py::handle& object) {
+  static std::array<PyTypeObject*, 2> known{};  // with the GIL held; torch's classes live as long as the process
+  PyTypeObject* const type = Py_TYPE(object.ptr());
+  if (type == known[0] || type == known[1]) return true;
+  const bool is_tensor = is_named(type, "torch", "Tensor");
+  if (!is_tensor && !is_named(type, "torch.nn.parameter", "Parameter")) return false;
+  Py_INCREF(type);
+  known[is_tensor ? 0 : 1] = type;
+  return true;
+}
+
+// The functions of the library that has this class; null without any of version 1.
+const dlpack::Exchange* exchange_of(PyTypeObject* type) {
+  const auto capsule = py::reinterpret_steal<py::object>(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), dlpack::kExchangeAttribute));
+  const dlpack::Exchange* exchange = nullptr;
+  if (capsule && PyCapsule_IsValid(capsule.ptr(), dlpack::kExchangeCapsule) != 0) {
+    exchange = static_cast<const dlpack::Exchange*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kExchangeCapsule));
+  }
+  PyErr_Clear();
+  while (exchange != nullptr && exchange->major != 1) exchange = exchange->older;
+  return exchange;
+}
+
+// What torch itself exports of a plain tensor. Null where the way of `__dlpack__` has to decide: an older torch, a dtype
+// that Lockstep lacks, an error.
+dlpack::ManagedTensorVersioned* exported(const py::handle& tensor) {
+  static const dlpack::Exchange* exchange = nullptr;  // with the GIL held
+  static bool has_looked = false;
+  if (!std::exchange(has_looked, true)) exchange = exchange_of(Py_TYPE(tensor.ptr()));
+  dlpack::ManagedTensorVersioned* out = nullptr;
+  if (exchange == nullptr || is_foreign_to_torch(tensor) || is_negated(tensor)) return nullptr;
+  if (exchange->export_managed(tensor.ptr(), &out) != 0) out = nullptr;
+  if (out == nullptr && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();  // Ctrl-C
+    PyErr_Clear();
+  }
+  return out;
+}
+
+// numpy's array in the memory of a tensor of torch, which costs less than DLPack. Null where numpy has none: memory of
+// a device, a type that numpy lacks, a tensor that is negated later.
+py::object array_in(const py::handle& tensor) {
+  static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const kDetach = PyUnicode_InternFromString("detach");
+  static PyObject* const kNumpy = PyUnicode_InternFromString("numpy");
+  auto source = py::reinterpret_borrow<py::object>(tensor);
+  const auto requires_grad = py::reinterpret_steal<py::object>(PyObject_GetAttr(source.ptr(), kRequiresGrad));
+  if (requires_grad && requires_grad.ptr() != Py_False)
+    source = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kDetach));
+  py::object array;
+  if (source) array = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(source.ptr(), kNumpy));
+  if (array) return array;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw py::error_already_set();  // Ctrl-C
+  PyErr_Clear();
+  return {};
 }
 
 // Whether the array says that it lies on a device; arrays of the CPU and arrays that say nothing do not.
@@ -304,6 +365,11 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
     return;
   }
   if (is_of_torch(object)) {
+    tensor_.reset(exported(object));
+    if (tensor_) {
+      take_tensor(tensor_->tensor, tensor_->flags, object, argument, access);
+      return;
+    }
     if (const py::object array = array_in(object)) {
       take_buffer(array, object, argument, access);
       return;
@@ -348,7 +414,8 @@ void Array::take_buffer(const py::handle& object, const py::handle& shown, const
   };
   const auto type = type_of_format(buffer_->format, bytes);
   if (!type) described().refuse_type();
-  if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0) described().refuse_layout();
+  if (PyBuffer_IsContiguous(buffer_.get(), 'C') == 0)
+    described().refuse_layout(memory_order(buffer_->shape, buffer_->strides, ndim, 1, bytes));
   if (buffer_->readonly != 0 && access == Access::kWrite) described().refuse_read_only();
   // A numpy.ma.MaskedArray. The type's name is compared first, because that is cheap.
   if (std::strcmp(Py_TYPE(object.ptr())->tp_name, "numpy.ndarray") != 0 && py::hasattr(object, "mask") &&
@@ -395,32 +462,40 @@ void Array::take_dlpack(const py::handle& given, const std::string& argument, Ac
   } else {
     raise_array("ArrayError", argument + ": " + class_of(object) + ".__dlpack__() returned no DLPack tensor");
   }
-  if (const char* const wrong = what_is_wrong(*tensor)) {
+  take_tensor(*tensor, flags, object, argument, access);
+}
+
+void Array::take_tensor(const dlpack::Tensor& tensor, std::uint64_t flags, const py::handle& object,
+                        const std::string& argument, Access access) {
+  if (const char* const wrong = what_is_wrong(tensor)) {
     raise_array("ArrayError", argument + ": " + class_of(object) + ".__dlpack__() describes no tensor: " + wrong);
   }
-  const auto ndim = static_cast<std::size_t>(tensor->ndim);
+  const auto ndim = static_cast<std::size_t>(tensor.ndim);
   const auto described = [&] {
-    const std::size_t bytes = std::size_t{tensor->type.bits} / 8 * tensor->type.lanes;
-    return Described{object, argument, tuple_text(tensor->shape, ndim),
-                     strides_text(tensor->shape, tensor->strides, ndim, bytes, bytes)};
+    const std::size_t bytes = std::size_t{tensor.type.bits} / 8 * tensor.type.lanes;
+    return Described{object, argument, tuple_text(tensor.shape, ndim),
+                     strides_text(tensor.shape, tensor.strides, ndim, bytes, bytes)};
   };
-  const auto type = type_of_dlpack(*tensor);
+  const auto type = type_of_dlpack(tensor);
   if (!type) described().refuse_type();
   if (access == Access::kWrite && (flags & dlpack::kReadOnly) != 0) described().refuse_read_only();
-  if (tensor->device_type == dlpack::kCuda) {
+  if (tensor.device_type == dlpack::kCuda) {
     described().refuse("lies on a CUDA device: pass x.cpu(), and copy the result back", "DeviceArray");
   }
-  if (tensor->device_type != dlpack::kCpu && tensor->device_type != dlpack::kCudaHost) {
-    described().refuse("lies on a device of DLPack type " + std::to_string(tensor->device_type) +
+  if (tensor.device_type != dlpack::kCpu && tensor.device_type != dlpack::kCudaHost) {
+    described().refuse("lies on a device of DLPack type " + std::to_string(tensor.device_type) +
                        ", which the CPU cannot read: pass x.cpu(), and copy the result back");
   }
-  if (!is_contiguous(*tensor)) described().refuse_layout();
+  if (!is_contiguous(tensor)) {
+    const std::size_t item = std::size_t{tensor.type.bits} / 8;
+    described().refuse_layout(memory_order(tensor.shape, tensor.strides, ndim, item, item));
+  }
   if (access == Access::kWrite && (flags & dlpack::kIsCopied) != 0) {
     described().refuse("exports only a copy of its memory, so the result would be lost: pass memory of the CPU");
   }
   type_ = *type;
-  count_ = count_of(*tensor);
-  data_ = count_ > 0 ? static_cast<std::byte*>(tensor->data) + tensor->byte_offset : nullptr;
+  count_ = count_of(tensor);
+  data_ = count_ > 0 ? static_cast<std::byte*>(tensor.data) + tensor.byte_offset : nullptr;
   if (!is_aligned(data_, type_)) described().refuse_alignment();
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/python/native/dlpack.h"
 #include "lockstep.h"
 
 namespace lockstep::python {
@@ -40,15 +41,25 @@ class Array {
     }
   };
 
+  struct ReleaseTensor {
+    void operator()(dlpack::ManagedTensorVersioned* tensor) const {
+      if (tensor->deleter != nullptr) tensor->deleter(tensor);
+    }
+  };
+
   // `shown`: the object that errors describe.
   void take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access);
   void take_dlpack(const py::handle& given, const std::string& argument, Access access);
+  // `object`: the one that errors describe.
+  void take_tensor(const dlpack::Tensor& tensor, std::uint64_t flags, const py::handle& object,
+                   const std::string& argument, Access access);
 
   void* data_ = nullptr;
   std::uint64_t count_ = 0;
   lockstep_data_type type_ = LOCKSTEP_U8;
   std::unique_ptr<Py_buffer, ReleaseBuffer> buffer_;
   py::object capsule_;
+  std::unique_ptr<dlpack::ManagedTensorVersioned, ReleaseTensor> tensor_;
 };
 
 // One array, or a list or tuple of arrays of one dtype. The fourth element is named "array[3]".
