@@ -45,6 +45,7 @@ class FarEnd {
     said_.resize(said_.size() + wire::kTrailerBytes);
     wire::encode(wire::Trailer{checksum, taken_back}, std::span(said_).last<wire::kTrailerBytes>());
   }
+  [[nodiscard]] std::span<const std::byte> said() const { return said_; }  // and not landed yet
   void hang_up() { hung_up_ = true; }
 
   // ---- hearing ----

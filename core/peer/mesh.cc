@@ -753,7 +753,7 @@ std::optional<StreamId> Mesh::first_stream(PeerId to) const {
   const auto link = links_.find(to);
   if (link == links_.end()) return std::nullopt;
   for (const Stripe& stripe : link->second.stripes) {
-    if (stripe.up) return stripe.stream;
+    if (stripe.up && flows_.contains(stripe.stream)) return stripe.stream;  // no flow: on_closed() tells of its end
   }
   return std::nullopt;
 }

@@ -204,6 +204,7 @@ class PointToPoint final : public TransferOwner {
   void match(Order receive, Order arrival);
   void go_on(Order order, Arrival& arrival);
   void ready(const Arrival& arrival, std::optional<StreamId> stream);
+  void ask_again(Arrival& arrival);
   void report(Arrival& arrival, wire::SendState state, Status status = Status::kOk, std::string text = {});
   void untake(const Receiving& receive, Order order);
   void close(Order order, Arrival& arrival);

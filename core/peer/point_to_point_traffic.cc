@@ -100,6 +100,13 @@ void PointToPoint::ready(const Arrival& arrival, std::optional<StreamId> stream)
   if (stream) context_.mesh.say_on(*stream, wire::SendReady{arrival.offer.id, arrival.segments.have()});
 }
 
+// Rule 47: a segment is missing, and its sender may have sent it again already: that copy went to the sink.
+void PointToPoint::ask_again(Arrival& arrival) {
+  if (arrival.asked || !arrival.segments.has_sunk() || arrival.segments.stopped()) return;
+  arrival.asked = true;
+  ready(arrival, std::nullopt);
+}
+
 void PointToPoint::report(Arrival& arrival, wire::SendState state, Status status, std::string text) {
   arrival.reported = state != wire::SendState::kHeld;
   const auto pair = pairs_.find(arrival.from);
@@ -379,7 +386,7 @@ void PointToPoint::on_arrival_job_done(Order order, const JobDone& in) {
   if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
     context_.mesh.reset_link(arrival.from, why, context_.now, context_.out());
   }
-  if (!finished.faulty) return;
+  if (!finished.faulty) return ask_again(arrival);
   context_.mesh.forgive(arrival.from);
   std::string text = "what " + name_of(arrival.from) + " sent with tag " + std::to_string(arrival.offer.tag.value) +
                      " arrived again and again with a wrong checksum: the memory or the CPU of that host is faulty, or "
@@ -450,7 +457,7 @@ void PointToPoint::on_stripe_up(PeerId peer, StripeIndex /*stripe*/, StreamId st
 
 void PointToPoint::on_stream_gone(PeerId peer, StreamId stream) {
   for (auto& [order, arrival] : arrivals_) {
-    if (arrival.from == peer) arrival.segments.stream_closed(stream);
+    if (arrival.from == peer && arrival.segments.stream_closed(stream)) ask_again(arrival);
   }
   const auto at = pairs_.find(peer);
   if (at == pairs_.end()) return;

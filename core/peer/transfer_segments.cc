@@ -130,7 +130,10 @@ ring::Operation::Place IncomingSegments::begin(const wire::Segment& segment, Str
     return {Landing::kSink, {}};
   }
   Arriving& arriving = arrivals_[index];
-  if (stopped_ || arriving.state != State::kExpected) return {Landing::kSink, {}};
+  if (stopped_ || arriving.state != State::kExpected) {
+    if (arriving.state != State::kHere) sunk_ = true;
+    return {Landing::kSink, {}};
+  }
   arriving.state = State::kLanding;
   arriving.on = stream;
   return {Landing::kPlace, tensor_.segment(index)};
@@ -150,10 +153,14 @@ void IncomingSegments::landed(const wire::Segment& segment, bool taken_back, std
   jobs.push_back({JobToken{segment.index.value}, VerifyJob{tensor_.segment(segment.index.value), checksum}});
 }
 
-void IncomingSegments::stream_closed(StreamId stream) {
+bool IncomingSegments::stream_closed(StreamId stream) {
+  bool lost = false;
   for (Arriving& arriving : arrivals_) {
-    if (arriving.state == State::kLanding && arriving.on == stream) arriving.state = State::kExpected;
+    if (arriving.state != State::kLanding || arriving.on != stream) continue;
+    arriving.state = State::kExpected;
+    lost = true;
   }
+  return lost;
 }
 
 std::vector<std::uint64_t> IncomingSegments::have() const {

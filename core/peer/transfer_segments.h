@@ -110,7 +110,8 @@ class IncomingSegments {
   // Without a place, a segment goes to the sink.
   [[nodiscard]] ring::Operation::Place begin(const wire::Segment& segment, StreamId stream);
   void landed(const wire::Segment& segment, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
-  void stream_closed(StreamId stream);
+  // True: a part of a segment is lost with the stream.
+  [[nodiscard]] bool stream_closed(StreamId stream);
   // One bit for each segment that is here.
   [[nodiscard]] std::vector<std::uint64_t> have() const;
   // Copies the whole tensor from its place.
@@ -127,7 +128,8 @@ class IncomingSegments {
   void stop() { stopped_ = true; }
   [[nodiscard]] bool stopped() const { return stopped_; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
-  // A segment was read into nowhere for want of a place: only a Ready brings it again.
+  // The sink got a segment for want of a place, or a second copy of a segment that was not verified: if the segment is
+  // missing later, only a Ready brings it again.
   [[nodiscard]] bool has_sunk() const { return sunk_; }
 
   template <typename Archive>

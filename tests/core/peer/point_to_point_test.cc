@@ -122,6 +122,87 @@ TEST_F(Transfers, RepeatedAndEarlyMessagesAreNotTaken) {
   EXPECT_EQ(status(second), Status::kOk);
 }
 
+// A link of two stripes. The sender has lost the first stream before its receiver sees that, and sends again.
+class TwoCopies : public Transfers {
+ public:
+  TwoCopies() {
+    run->low = &run->dial_in(kLow, 0, 2);
+    other = &run->dial_in(kLow, 1, 2);
+    says(offer_of(1, 100, true));
+  }
+  // All of the only segment but its last byte.
+  void begins_first_copy() {
+    FarEnd whole({}, {});
+    whole.say_segment(segment_of(1, 0, 100), std::byte{9}, checksum_of(100));
+    run->low->say_bytes(whole.said().first(whole.said().size() - 1));
+    run->me.run();
+  }
+  void sends_second_copy() {
+    other->say(offer_of(1, 100, true));
+    other->say_segment(segment_of(1, 0, 100), std::byte{9}, checksum_of(100));
+    run->me.run();
+  }
+  void expect_asked_on_the_second_stream() {
+    ASSERT_NE(other->last<wire::SendReady>(), nullptr);
+    EXPECT_EQ(other->last<wire::SendReady>()->id, 1U);
+    EXPECT_TRUE(other->last<wire::SendReady>()->have.empty());
+  }
+
+  FarEnd* other = nullptr;
+};
+
+TEST_F(TwoCopies, AReceiveAsksAgainWhenTheFirstCopyIsLostWithItsStream) {
+  const CallId call = run->me.receive(kLow, kTag, 100);
+  begins_first_copy();
+  sends_second_copy();
+  EXPECT_EQ(other->last<wire::SendReady>(), nullptr);
+  run->low->hang_up();
+  run->me.run();
+  expect_asked_on_the_second_stream();
+  sends_second_copy();
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_TRUE(holds_nines(call));
+}
+
+TEST_F(TwoCopies, TheEarlyBufferAsksAgainWhenTheFirstCopyIsLostWithItsStream) {
+  begins_first_copy();
+  sends_second_copy();
+  run->low->hang_up();
+  run->me.run();
+  expect_asked_on_the_second_stream();
+  sends_second_copy();
+  const CallId call = run->me.receive(kLow, kTag, 100);
+  run->me.run();
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_TRUE(holds_nines(call));
+}
+
+TEST_F(TwoCopies, AReceiveAsksAgainWhenTheFirstCopyIsCorrupt) {
+  const CallId call = run->me.receive(kLow, kTag, 100);
+  run->me.jobs_held = true;
+  run->low->say_segment(segment_of(1, 0, 100), std::byte{8}, checksum_of(100));
+  run->me.run();
+  sends_second_copy();
+  run->me.jobs_held = false;
+  run->me.run();
+  EXPECT_TRUE(run->low->shown_out());
+  expect_asked_on_the_second_stream();
+  sends_second_copy();
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_TRUE(holds_nines(call));
+}
+
+TEST_F(TwoCopies, NothingIsAskedForWhenThereIsNoSecondCopy) {
+  const CallId call = run->me.receive(kLow, kTag, 100);
+  begins_first_copy();
+  run->low->hang_up();
+  run->me.run();
+  EXPECT_EQ(other->last<wire::SendReady>(), nullptr);
+  sends_second_copy();
+  EXPECT_EQ(status(call), Status::kOk);
+  EXPECT_EQ(other->last<wire::SendReady>(), nullptr);
+}
+
 TEST_F(Transfers, DifferingCountsEndBothWithTheNamesOfBoth) {
   const CallId call = run->me.receive(kLow, kTag, 8);
   says(offer_of(1, 9, false));
