@@ -1,8 +1,8 @@
 // L2, for newcomers that join and do not answer: no other peer pays for them. If nothing else has happened, an
-// admission ends within some round trips after the last member called admit. A newcomer that never answers does not
-// delay an admission. A newcomer that answers once and not again may delay one admission by a fifth of a heartbeat;
-// from then on its host is suspect, and newcomers from a suspect host may delay others by at most a fiftieth of a
-// heartbeat.
+// admission ends within some round trips after the last member called admit and the rounds that were called before have
+// ended. A newcomer that never answers does not delay an admission. A newcomer that answers once and not again may delay
+// one admission by a fifth of a heartbeat; from then on its host is suspect, and newcomers from a suspect host may delay
+// others by at most a fiftieth of a heartbeat.
 #pragma once
 
 #include <algorithm>
@@ -56,10 +56,10 @@ class Admissions {
   }
   [[nodiscard]] bool judges() const { return judges_ && (has_mute_ || !answers_once_.empty()); }
 
-  // A call of admit that asked for no number of members has succeeded. `all_called`: the time at which the last member
-  // called admit.
-  [[nodiscard]] Complaint ended(const Call& call, Instant all_called) {
-    const Instant since = std::max(all_called, before_);
+  // A call of admit that asked for no number of members has succeeded. `ready`: the time at which the last member had
+  // called admit, and the rounds that were called before had ended.
+  [[nodiscard]] Complaint ended(const Call& call, Instant ready) {
+    const Instant since = std::max(ready, before_);
     const Duration took = call.ended - since;
     const Duration calm = round_trip_ * kRoundTrips;
     if (took <= calm) return {};
@@ -67,7 +67,8 @@ class Admissions {
     const auto beside = [&](Duration patience) { return calm + (patience + round_trip_ * kRoundTripsOfHost) * hosts; };
     const Duration most = beside(least_patience_);
     const std::string who = text_of(call.peer) + "'s admit took " + std::to_string(took.ns) +
-                            " ns since all members had called it, beside newcomers that do not answer: ";
+                            " ns since all members had called it and their rounds had ended, beside newcomers that do "
+                            "not answer: ";
     if (took > most) return who + std::to_string(most.ns) + " at most";
     if (took <= beside(least_of_suspect_)) return {};
     held_up_.insert(call.outcome->view);

@@ -130,11 +130,14 @@ void CallJudge::check_recovery(const Call& call, bool healed) {
     chronicle_.check("L5", checkers_.progress.ended(call, last_made));
 }
 
-// Only newcomers that do not answer can have delayed the admission. Members call admit at most once before the
-// admission ends.
+// Only newcomers that do not answer can have delayed the admission, and the rounds that were called before it. Members
+// call admit at most once before the admission ends.
 Complaint CallJudge::check_admission(const Call& call) {
   if (!checkers_.admissions.judges() || options_.guests != nullptr || call.outcome->status != Status::kOk) return {};
-  Instant all_called = call.made;
+  const auto has_admitted = [](const Call& earlier) {
+    return earlier.kind == CallKind::kAdmit && earlier.outcome && earlier.outcome->status == Status::kOk;
+  };
+  Instant ready = call.made;
   for (const SimProcess& process : cast_.processes) {
     if (process.coordinator || process.over || !process.alive) continue;
     const auto admit = std::find_if(process.caller.calls.rbegin(), process.caller.calls.rend(), [&](const Call& other) {
@@ -142,9 +145,12 @@ Complaint CallJudge::check_admission(const Call& call) {
     });
     if (admit == process.caller.calls.rend()) continue;
     if (admit->at_least > 1) return {};
-    all_called = std::max(all_called, admit->made);
+    ready = std::max(ready, admit->made);
+    for (auto round = std::next(admit); round != process.caller.calls.rend() && !has_admitted(*round); ++round) {
+      if (round->kind == CallKind::kCollective && round->outcome) ready = std::max(ready, round->ended);
+    }
   }
-  return checkers_.admissions.ended(call, all_called);
+  return checkers_.admissions.ended(call, ready);
 }
 
 }  // namespace lockstep::sim
