@@ -303,25 +303,62 @@ class Decoder {
   std::size_t depth_ = 0;
 };
 
-// CRC-16/CCITT-FALSE: detects every burst of up to 16 flipped bits.
-constexpr auto kCrcOfByte = [] {
-  std::array<std::uint16_t, 256> table{};
+// CRC-16/CCITT-FALSE: detects every burst of up to 16 flipped bits. Two bytes take one step: the tables hold the CRC of
+// one byte, and of one byte before a zero byte. All CRCs here have their bytes swapped, so that load() fits them.
+struct CrcTables {
+  std::array<std::uint16_t, 256> last{};
+  std::array<std::uint16_t, 256> before{};
+};
+constexpr std::uint16_t swapped(std::uint32_t crc) {
+  return static_cast<std::uint16_t>((crc << 8U) | ((crc >> 8U) & 0xffU));
+}
+constexpr CrcTables kCrc = [] {
+  CrcTables tables;
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte << 8U;
     for (int bit = 0; bit < 8; ++bit) crc = (crc << 1U) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0U);
-    table[byte] = static_cast<std::uint16_t>(crc);
+    tables.last[byte] = swapped(crc);
   }
-  return table;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    const std::uint32_t crc = tables.last[byte];
+    tables.before[byte] = static_cast<std::uint16_t>((crc >> 8U) ^ tables.last[crc & 0xffU]);
+  }
+  return tables;
 }();
 
-// The CRC of the first 16 bytes of a header, without the CRC itself.
+// The bytes of a header that its CRC and the checksum of the frame cover: all but the checksum.
+constexpr std::size_t kCoveredBytes = 16;
+
+// The CRC of the first 16 bytes of a header, without bytes 2 and 3, which hold the CRC.
 std::uint16_t header_crc(std::span<const std::byte, kHeaderBytes> header) {
   std::uint32_t crc = 0xffff;
-  for (std::size_t at = 0; at < 16; ++at) {
-    if (at == 2 || at == 3) continue;
-    crc = ((crc << 8U) ^ kCrcOfByte[(crc >> 8U) ^ std::to_integer<std::uint32_t>(header[at])]) & 0xffffU;
+  const auto add = [&](std::size_t at) {
+    crc ^= load<std::uint16_t>(header.data() + at);
+    crc = kCrc.before[crc & 0xffU] ^ std::uint32_t{kCrc.last[crc >> 8U]};
+  };
+  add(0);
+  add(4);
+  add(6);
+  add(8);
+  add(10);
+  add(12);
+  add(14);
+  return swapped(crc);
+}
+
+std::uint64_t checksum_of(std::span<const std::byte, kCoveredBytes> header, std::span<const std::byte> body) {
+  constexpr std::size_t kShort = 240;  // XXH3 hashes up to this many bytes at once, without a state
+  if (header.size() + body.size() <= kShort) {
+    std::byte bytes[kShort];  // not zeroed: this code runs for every frame
+    std::copy(header.begin(), header.end(), bytes);
+    std::copy(body.begin(), body.end(), bytes + header.size());
+    return XXH3_64bits(bytes, header.size() + body.size());
   }
-  return static_cast<std::uint16_t>(crc);
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  XXH3_64bits_update(&state, header.data(), header.size());
+  XXH3_64bits_update(&state, body.data(), body.size());
+  return XXH3_64bits_digest(&state);
 }
 
 constexpr std::uint64_t kTakenBack = ~std::uint64_t{0};
@@ -367,19 +404,9 @@ std::string_view name_of_type(std::uint8_t type) {
 std::uint8_t type_of(const Message& message) { return static_cast<std::uint8_t>(message.index() + 1); }
 
 std::uint64_t frame_checksum(const FrameHeader& header, std::span<const std::byte> body) {
-  constexpr std::size_t kHashed = 16;  // bytes of the header
-  constexpr std::size_t kShort = 240;  // XXH3 hashes up to this many bytes at once, without a state
-  std::byte bytes[kShort];             // not zeroed: this code runs for every frame
-  encode(header, std::span(bytes).first<kHeaderBytes>());
-  if (kHashed + body.size() <= kShort) {
-    std::copy(body.begin(), body.end(), bytes + kHashed);
-    return XXH3_64bits(bytes, kHashed + body.size());
-  }
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, bytes, kHashed);
-  XXH3_64bits_update(&state, body.data(), body.size());
-  return XXH3_64bits_digest(&state);
+  std::byte bytes[kHeaderBytes];  // not zeroed: encode() writes all of them
+  encode(header, bytes);
+  return checksum_of(std::span(bytes).first<kCoveredBytes>(), body);
 }
 
 void encode(const Preamble& preamble, std::vector<std::byte>& out) {
@@ -398,11 +425,11 @@ void encode(const Message& message, Term term, std::vector<std::byte>& out) {
     std::visit([&](const auto& m) { encoder("", m); }, message);
   }
 
+  const auto header = std::span(out).subspan(start).first<kHeaderBytes>();
   const auto body = std::span<const std::byte>(out).subspan(start + kHeaderBytes);
   LOCKSTEP_ASSERT(body.size() <= kMaxBodyBytes);
-  FrameHeader header{type_of(message), static_cast<std::uint32_t>(body.size()), term, 0};
-  header.checksum = frame_checksum(header, body);
-  encode(header, std::span(out).subspan(start).first<kHeaderBytes>());
+  encode(FrameHeader{type_of(message), static_cast<std::uint32_t>(body.size()), term, 0}, header);
+  store(checksum_of(header.first<kCoveredBytes>(), body), header.data() + kCoveredBytes);
 }
 
 void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out) {

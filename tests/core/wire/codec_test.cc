@@ -46,6 +46,31 @@ void put_u32(Bytes& bytes, std::size_t at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) bytes.at(at + i) = static_cast<std::byte>(value >> (8 * i));
 }
 
+// Bit by bit, of the first 16 bytes of a header without bytes 2 and 3.
+std::uint32_t crc_16_ccitt_false(std::span<const std::byte> header) {
+  std::uint32_t crc = 0xffff;
+  for (std::size_t at = 0; at < 16; ++at) {
+    if (at == 2 || at == 3) continue;
+    crc ^= std::to_integer<std::uint32_t>(header[at]) << 8U;
+    for (int bit = 0; bit < 8; ++bit) crc = ((crc << 1U) ^ ((crc & 0x8000U) != 0 ? 0x1021U : 0U)) & 0xffffU;
+  }
+  return crc;
+}
+
+TEST(Codec, AHeaderHoldsItsCrcAndTheChecksumOfItsFrame) {
+  for (const std::uint64_t term : {0x0ULL, 0x7ULL, 0x0123'4567'89ab'cdefULL, 0xffff'ffff'ffff'ffffULL}) {
+    for (const Message& message : sample_messages()) {
+      Bytes bytes;
+      encode(message, Term{term}, bytes);
+      const auto crc = std::to_integer<std::uint32_t>(bytes[2]) | std::to_integer<std::uint32_t>(bytes[3]) << 8U;
+      EXPECT_EQ(crc, crc_16_ccitt_false(bytes)) << describe(message);
+      const auto header = decode_header(std::span(bytes).first<kHeaderBytes>());
+      ASSERT_TRUE(header) << header.error().text;
+      EXPECT_EQ(header->checksum, frame_checksum(*header, std::span(bytes).subspan(kHeaderBytes)));
+    }
+  }
+}
+
 TEST(Codec, EveryMessageSurvivesARoundTrip) {
   for (const Message& message : sample_messages()) {
     const Frame frame = frame_of(message);
