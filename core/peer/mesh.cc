@@ -222,7 +222,7 @@ void Mesh::take_events(Flow& flow, Instant now, Effects& out) {
                      }
                    },
                    [&](wire::Received& in) {
-                     if (in.term >= term_ || flow.kind != Kind::kUp) on_message(flow, std::move(in.message), now, out);
+                     if (in.term >= term_ || flow.kind != Kind::kUp) on_message(flow, in.message, now, out);
                    },
                    [&](wire::SegmentBegan& in) { take_segment(flow, in, now, out); },
                    [&](wire::SegmentEnded& in) {
@@ -249,7 +249,7 @@ void Mesh::take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, E
   }
 }
 
-void Mesh::on_message(Flow& flow, wire::Message message, Instant now, Effects& out) {
+void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& out) {
   if (flow.kind == Kind::kStranger) {
     const auto* link = std::get_if<wire::Link>(&message);
     if (link == nullptr)

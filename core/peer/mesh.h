@@ -223,7 +223,7 @@ class Mesh {
   }
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
-  void on_message(Flow& flow, wire::Message message, Instant now, Effects& out);
+  void on_message(Flow& flow, wire::Message& message, Instant now, Effects& out);
   void on_prefetch_message(Flow& flow, const wire::Message& message, Instant now, Effects& out);
   void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);

@@ -367,11 +367,11 @@ Error protocol_error(std::string text) { return Error{Status::kProtocolError, st
 
 template <typename T>
 Result<Message> decode_as(std::string_view name, std::span<const std::byte> body) {
-  T message;
+  Result<Message> decoded(Message(std::in_place_type<T>));
   Decoder decoder(name, body);
-  decoder.message(message);
-  if (std::string error = decoder.finish(); !error.empty()) return protocol_error(std::move(error));
-  return Message(std::move(message));
+  decoder.message(std::get<T>(*decoded));
+  if (std::string error = decoder.finish(); !error.empty()) decoded = protocol_error(std::move(error));
+  return decoded;
 }
 
 // One decoder for each type of message, in the order of the variant.

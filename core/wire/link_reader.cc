@@ -11,6 +11,15 @@ namespace {
 // those bytes have to be copied.
 constexpr std::size_t kTailForTrailer = 256;
 
+using Next = Result<std::optional<ReadEvent>>;
+
+Next nothing() { return Next(std::nullopt); }
+
+template <typename Event>
+Next found(Event event) {
+  return Next(std::optional<ReadEvent>(std::in_place, std::in_place_type<Event>, std::move(event)));
+}
+
 }  // namespace
 
 LinkReader::LinkReader(std::uint32_t max_body_bytes) : max_body_bytes_(max_body_bytes) {}
@@ -78,9 +87,7 @@ void LinkReader::landed(std::size_t bytes) {
 
 Result<std::optional<ReadEvent>> LinkReader::next() {
   if (error_) return *error_;
-  Step event = next_event();
-  if (error_) return *error_;
-  return event;
+  return next_event();
 }
 
 LinkReader::Step LinkReader::next_event() {
@@ -90,25 +97,25 @@ LinkReader::Step LinkReader::next_event() {
     case State::kBody: return next_body();
     case State::kTrailer: return next_trailer();
     case State::kAwaitPlace:
-    case State::kPayload: return std::nullopt;
+    case State::kPayload: return nothing();
   }
   LOCKSTEP_UNREACHABLE();
 }
 
 LinkReader::Step LinkReader::next_preamble() {
-  if (pending().size() < kMagicBytes) return std::nullopt;
+  if (pending().size() < kMagicBytes) return nothing();
   if (const auto magic = check_magic(pending_first<kMagicBytes>()); !magic) return fail(magic.error());
-  if (pending().size() < kPreambleBytes) return std::nullopt;
+  if (pending().size() < kPreambleBytes) return nothing();
   const auto preamble = decode_preamble(pending_first<kPreambleBytes>());
   if (!preamble) return fail(preamble.error());
   begin_ += kPreambleBytes;
   ++frames_;
   state_ = State::kHeader;
-  return ReadEvent{*preamble};
+  return found(*preamble);
 }
 
 LinkReader::Step LinkReader::next_header() {
-  if (pending().size() < kHeaderBytes) return std::nullopt;
+  if (pending().size() < kHeaderBytes) return nothing();
   const auto header = decode_header(pending_first<kHeaderBytes>());
   if (!header) return fail(header.error());
   if (header->length > max_body_bytes_) {
@@ -123,7 +130,7 @@ LinkReader::Step LinkReader::next_header() {
 }
 
 LinkReader::Step LinkReader::next_body() {
-  if (pending().size() < header_.length) return std::nullopt;
+  if (pending().size() < header_.length) return nothing();
   auto message = decode_body(header_, pending().first(header_.length));
   if (!message) return fail(message.error());
   begin_ += header_.length;
@@ -131,14 +138,14 @@ LinkReader::Step LinkReader::next_body() {
   if (const auto* segment = std::get_if<Segment>(&*message)) {
     arriving_ = *segment;
     state_ = State::kAwaitPlace;
-    return ReadEvent{SegmentBegan{header_.term, *segment}};
+    return found(SegmentBegan{header_.term, *segment});
   }
   state_ = State::kHeader;
-  return ReadEvent{Received{header_.term, std::move(*message)}};
+  return found(Received{header_.term, std::move(*message)});
 }
 
 LinkReader::Step LinkReader::next_trailer() {
-  if (pending().size() < kTrailerBytes) return std::nullopt;
+  if (pending().size() < kTrailerBytes) return nothing();
   const auto trailer = decode_trailer(pending_first<kTrailerBytes>());
   if (!trailer) return fail(trailer.error());
   begin_ += kTrailerBytes;
@@ -146,7 +153,7 @@ LinkReader::Step LinkReader::next_trailer() {
   state_ = State::kHeader;
   const SegmentEnded ended{*arriving_, into_, sunk_, trailer->taken_back, trailer->checksum};
   arriving_.reset();
-  return ReadEvent{ended};
+  return found(ended);
 }
 
 std::span<const std::byte> LinkReader::place(BufferRef into) {
@@ -183,7 +190,7 @@ void LinkReader::payload_came(std::uint64_t bytes) {
 
 LinkReader::Step LinkReader::fail(Error error) {
   error_ = std::move(error);
-  return std::nullopt;
+  return *error_;
 }
 
 }  // namespace lockstep::wire

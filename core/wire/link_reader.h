@@ -104,7 +104,7 @@ class LinkReader {
 
   enum class State : std::uint8_t { kPreamble, kHeader, kBody, kAwaitPlace, kPayload, kTrailer };
 
-  using Step = std::optional<ReadEvent>;
+  using Step = Result<std::optional<ReadEvent>>;
 
   // Received bytes that were not read yet.
   [[nodiscard]] std::span<const std::byte> pending() const { return buffer_.part(begin_, end_ - begin_); }
@@ -119,7 +119,7 @@ class LinkReader {
   void payload_came(std::uint64_t bytes);
   Step fail(Error error);
 
-  // The parts of next(). They set error_ on an error.
+  // The parts of next(). Each event is built where next() returns it.
   Step next_event();
   Step next_preamble();
   Step next_header();
