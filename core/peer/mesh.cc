@@ -629,10 +629,13 @@ void Mesh::on_timer(Instant now, Effects& out) {
 // stripe drips is reported as broken. A link that is slow, or that has had no stripe for a short while, is reported as
 // one to avoid, which costs no member the run.
 
+Duration Mesh::progress_limit(Duration round_trip) const {
+  return wire::Progress::limit(options_.link_heartbeat, round_trip, options_.link_silence);
+}
+
 Duration Mesh::progress_limit(PeerId peer) const {
   const auto link = links_.find(peer);
-  const Duration round_trip = link == links_.end() ? Duration{} : link->second.round_trip;
-  return wire::Progress::limit(options_.link_heartbeat, round_trip, options_.link_silence);
+  return progress_limit(link == links_.end() ? Duration{} : link->second.round_trip);
 }
 
 // A stripe may wait behind the bytes of the others, on a line that they share.
@@ -641,21 +644,35 @@ Duration Mesh::drip_limit(const Flow& flow, Instant now) {
   return waits ? options_.link_silence : progress_limit(flow.peer);
 }
 
+template <typename Is>
+bool Mesh::any_other_stripe(const Link& link, StreamId than, Is is) {
+  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
+    return stripe.up && stripe.stream != than && is(flows_.at(stripe.stream));
+  });
+}
+
 bool Mesh::another_works(const Link& link, StreamId than, Instant now) {
-  return any_other_stripe(
-      link, than, [&](Flow& other) { return now - other.channel.progress().since() < progress_limit(other.peer); });
+  const Duration limit = progress_limit(link.round_trip);
+  return any_other_stripe(link, than, [&](Flow& other) { return now - other.channel.progress().since() < limit; });
 }
 
 bool Mesh::is_dripping(Flow& flow, Instant now) {
-  return flow.channel.progress().is_nearly_dead(now, drip_limit(flow, now));
+  const wire::Progress& progress = flow.channel.progress();
+  // drip_limit() is never shorter, and asks the other stripes.
+  return progress.has_begun() && progress.is_nearly_dead(now, progress_limit(flow.peer)) &&
+         progress.is_nearly_dead(now, drip_limit(flow, now));
 }
 
 // As long as the pauses of this stream allow: a neighbour may have longer heartbeats than this peer.
-Duration Mesh::silence_limit(Flow& flow, Instant now) {
+Duration Mesh::silence_alone(Flow& flow) {
   const Duration pause = flow.channel.progress().pause();
-  if (pause.ns == 0 || another_works(links_.at(flow.peer), flow.channel.stream(), now)) return options_.link_silence;
+  if (pause.ns == 0) return options_.link_silence;
   const Duration beats = std::max(options_.link_heartbeat, pause) * kMissedBeats;
   return std::min(options_.link_silence, beats + links_.at(flow.peer).round_trip * kRoundTrips);
+}
+
+Duration Mesh::silence_limit(Flow& flow, Instant now) {
+  return another_works(links_.at(flow.peer), flow.channel.stream(), now) ? options_.link_silence : silence_alone(flow);
 }
 
 Duration Mesh::down_limit(const Link& link, const Stripe& stripe) const {
@@ -670,7 +687,8 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
   if (is_dripping(flow, now)) return drop_dripping(flow, now, out);
   const Instant since = flow.channel.progress().since();
-  const Instant limit = since + silence_limit(flow, now);
+  Instant limit = since + silence_alone(flow);
+  if (limit < next_heartbeat_) limit = since + silence_limit(flow, now);  // otherwise the next beat comes first
   if (now >= limit) {
     if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
     return;
@@ -682,13 +700,9 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
     flow.channel.writer.message(wire::Heartbeat{}, term_);
   }
   set_timer(std::min(limit, next_heartbeat_));
-  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drip_limit(flow, now)));
-}
-
-bool Mesh::any_other_stripe(const Link& link, StreamId than, const std::function<bool(Flow&)>& is) {
-  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
-    return stripe.up && stripe.stream != than && is(flows_.at(stripe.stream));
-  });
+  const wire::Progress& progress = flow.channel.progress();
+  if (progress.is_fresh(now, options_.link_heartbeat)) return;
+  set_timer(progress.look_at(now, options_.link_heartbeat, drip_limit(flow, now)));
 }
 
 // What was on its way goes again on the next stream of the stripe (rule 35). If no other stripe makes progress, the

@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -236,17 +235,20 @@ class Mesh {
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now);
   // ---- progress (rule 51) ----
+  [[nodiscard]] Duration progress_limit(Duration round_trip) const;
   [[nodiscard]] Duration progress_limit(PeerId peer) const;
   [[nodiscard]] Duration drip_limit(const Flow& flow, Instant now);
   // Whether a stripe with another stream than this makes progress.
   [[nodiscard]] bool another_works(const Link& link, StreamId than, Instant now);
   [[nodiscard]] bool is_dripping(Flow& flow, Instant now);
+  [[nodiscard]] Duration silence_alone(Flow& flow);  // if no other stripe makes progress
   [[nodiscard]] Duration silence_limit(Flow& flow, Instant now);
   [[nodiscard]] Duration down_limit(const Link& link, const Stripe& stripe) const;
   void watch(Flow& flow, bool beat, Instant now, Effects& out);
   void drop_dripping(Flow& flow, Instant now, Effects& out);
   void sample(Flow& flow, Instant now, Effects& out);
-  [[nodiscard]] bool any_other_stripe(const Link& link, StreamId than, const std::function<bool(Flow&)>& is);
+  template <typename Is>
+  [[nodiscard]] bool any_other_stripe(const Link& link, StreamId than, Is is);
   void avoid(PeerId peer, const std::string& why, Instant now);
   void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);
