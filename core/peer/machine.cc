@@ -96,8 +96,8 @@ void Peer::Machine::drive() {
 Instant Peer::Machine::deadline() const {
   Instant next = std::min(context_.session.deadline(), context_.mesh.deadline());
   next = std::min({next, admission_.deadline(), rounds_.deadline(), transfers_.deadline(), point_to_point_.deadline()});
-  const bool has_pieces = transfers_.has_pieces() || rounds_.has_pieces();
-  if (has_pieces && !states_.may_send(context_.now)) next = std::min(next, states_.may_send_at());
+  const bool paced = !states_.may_send(context_.now);
+  if (paced && (transfers_.has_pieces() || rounds_.has_pieces())) next = std::min(next, states_.may_send_at());
   return next;
 }
 
@@ -387,8 +387,8 @@ void Peer::Machine::drive_transfers() {
 
 // Rule 48: what was sent is delivered first.
 void Peer::Machine::try_leave() {
-  const bool waits = !mutant(Mutant::kLeaveBeforeDelivery);
-  if (waits && admission_.leaves() && !admission_.has_said_leave() && !point_to_point_.may_leave()) return;
+  if (!admission_.leaves() || admission_.has_said_leave()) return;
+  if (!point_to_point_.may_leave() && !mutant(Mutant::kLeaveBeforeDelivery)) return;
   switch (admission_.farewell(views_.proposal().has_value(), rounds_.waiting() > 0)) {
     case Admission::Farewell::kNone: return;
     case Admission::Farewell::kSay: return admission_.say_leave(rounds_.open_rounds());

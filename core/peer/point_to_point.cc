@@ -375,7 +375,7 @@ void PointToPoint::add_links(Views::Links& links) const {
 
 // ---- after every step ----
 
-void PointToPoint::drive() {
+void PointToPoint::drive_all() {
   if (repeating_ > 0) {
     for (auto& [peer, pair] : pairs_) {
       if (pair.repeats) repeat(peer, pair);

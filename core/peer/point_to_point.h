@@ -80,7 +80,9 @@ class PointToPoint final : public TransferOwner {
 
   // ---- after every step ----
 
-  void drive();
+  void drive() {
+    if (repeating_ > 0 || !ending_.empty() || !closing_.empty() || leaving_) drive_all();
+  }
   [[nodiscard]] Instant deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
   [[nodiscard]] bool empty() const { return sends_.empty() && receives_.empty() && closing_.empty(); }
   [[nodiscard]] std::size_t calls() const { return sends_.size() + receives_.size(); }
@@ -223,6 +225,7 @@ class PointToPoint final : public TransferOwner {
   void tell_owed(Pair& pair, StreamId stream);
   void say(PeerId to, Pair& pair, wire::SendReport report);
   void repeat(PeerId to, Pair& pair);
+  void drive_all();
   void give(Order order, Sending& send, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer);
   void on_arrival_job_done(Order order, const JobDone& in);
 

@@ -654,8 +654,8 @@ bool Rounds::drive_ends() {
   bool ended = false;
   do {
     ended = drive_ends_once(unkept);
-  } while (begin_waiting(ended));
-  say_admit();
+  } while ((ended || !queue_.empty()) && begin_waiting(ended));
+  if (admission_.admits()) say_admit();
   return unkept;
 }
 
