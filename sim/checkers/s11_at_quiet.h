@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "core/base/holdings.h"
+#include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/wire/link_reader.h"
 #include "sim/checkers/complaint.h"
+#include "sim/workload/text.h"
 
 namespace lockstep::sim {
 
@@ -23,14 +25,14 @@ class AtQuiet {
   // `heartbeat`: temporary entries disappear within some heartbeats.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
-  // `process`: 0 is the coordinator; `who`: for the words. `passing`: some entries are held for a while; only bytes are
+  // `process`: 0 is the coordinator, and others are a peer. `passing`: some entries are held for a while; only bytes are
   // judged.
-  Complaint quiet(std::uint32_t process, const std::string& who, const Holdings& held, Instant now, bool passing) {
+  Complaint quiet(std::uint32_t process, PeerId peer, const Holdings& held, Instant now, bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {
-      return who + " has nothing under way and holds " + std::to_string(held.bytes) + " bytes, the limit is " +
-             std::to_string(limit) + " for " + std::to_string(held.streams) + " streams and " +
-             std::to_string(held.entries) + " entries";
+      return name_of(process, peer) + " has nothing under way and holds " + std::to_string(held.bytes) +
+             " bytes, the limit is " + std::to_string(limit) + " for " + std::to_string(held.streams) +
+             " streams and " + std::to_string(held.entries) + " entries";
     }
     const Place place{process == 0, held.members, held.ring,      held.links,  held.stripes,
                       held.streams, held.waiting, held.strangers, held.broken, held.direct};
@@ -47,13 +49,17 @@ class AtQuiet {
     if (++life.moments < kMoments * static_cast<std::uint64_t>(patience) || !is_long) return {};
     const std::size_t over = std::exchange(life, {}).over;
     if (over <= kFew) return {};
-    return who + " has nothing under way and keeps " + std::to_string(entries) + " entries; others that see " +
-           std::to_string(held.members) + " members over " + std::to_string(held.streams) +
-           " streams, or itself before, hold " + std::to_string(least) + "; for a while it has not held less than " +
-           std::to_string(over) + " more";
+    return name_of(process, peer) + " has nothing under way and keeps " + std::to_string(entries) +
+           " entries; others that see " + std::to_string(held.members) + " members over " +
+           std::to_string(held.streams) + " streams, or itself before, hold " + std::to_string(least) +
+           "; for a while it has not held less than " + std::to_string(over) + " more";
   }
 
  private:
+  static std::string name_of(std::uint32_t process, PeerId peer) {
+    return process == 0 ? "the coordinator" : text_of(peer);
+  }
+
   // Memory of one stream: two receive buffers, the encoded form of a long message, outgoing bytes, and segments that
   // are kept for reuse.
   static constexpr std::size_t kStreamBytes = 3 * wire::LinkReader::kMaxTailBytes + 32'768;

@@ -284,13 +284,15 @@ void Network::arrive(End to, std::uint64_t turn, Instant now) {
     c.black = true;
     return;
   }
-  if (ways_.is_cut(from.host, s.host)) {
+  const Way& way = ways_.between(from.host, s.host);
+  if (way.cuts > 0) {
     s.in.held += 1;
     if (drips) s.in.held += std::exchange(s.in.behind, 0);
     if (drips) s.in.drips = false;
     return;
   }
-  if (drip_on(to, ways_.between(from.host, s.host).drip, drips, now)) return;
+  const bool dripped = drips || s.in.drips || s.in.behind > 0;
+  if ((way.drip > 0 || dripped) && drip_on(to, way.drip, drips, now)) return;
   give_flight(to, now);
 }
 
@@ -533,13 +535,12 @@ void Network::fly(End from, std::int64_t left_ns) {
 
 // Room for all waiting bytes, or for a packet and an eighth of the window; of a window below two packets, for half.
 // Otherwise a reader of small pieces makes the sender send small pieces for ever (RFC 1122, section 4.2.3.4).
-bool Network::has_room(End from) {
+bool Network::has_room(End from, std::uint64_t window) {
   constexpr std::uint64_t kPacket = 1448;  // bytes of a stream in a packet of Ethernet
   const Side& s = side(from);
   const Pipe& pipe = side(other(from)).in;
-  const std::uint64_t most = way_from(from).window;
-  const std::uint64_t room = most - std::min(most, pipe.sent - pipe.credited);
-  const std::uint64_t piece = std::max(most / 8, std::min(most / 2, kPacket));
+  const std::uint64_t room = window - std::min(window, pipe.sent - pipe.credited);
+  const std::uint64_t piece = std::max(window / 8, std::min(window / 2, kPacket));
   return room >= std::min<std::uint64_t>(s.write.bytes - s.write.taken, piece);
 }
 

@@ -287,7 +287,7 @@ class Network {
   void send_as_flow(End from, std::uint64_t bytes, Instant now);
   void flow_on(Instant now);
   void flows_changed(Instant now);
-  [[nodiscard]] bool has_room(End from);
+  [[nodiscard]] bool has_room(End from, std::uint64_t window);
   std::unique_ptr<Flows> flows_;  // null: latency fidelity
   std::vector<bool> host_silent_;
   struct Mute {

@@ -184,8 +184,8 @@ void Network::offer_write(End end, Instant now) {
   Side& s = side(end);
   if (s.state != State::kOpen || !s.write.lent || s.write.taking) return;
   const Pipe& pipe = side(other(end)).in;
-  if (pipe.sent - pipe.credited >= way_from(end).window) return;
-  if (!has_room(end)) return;
+  const std::uint64_t window = way_from(end).window;
+  if (pipe.sent - pipe.credited >= window || !has_room(end, window)) return;
   s.write.taking = true;
   s.write.luck = luck(s, Purpose::kShortWrite, end);
   if (s.write.luck.permille(options_.busy_permille)) {

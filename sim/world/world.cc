@@ -350,9 +350,8 @@ void World::look_if_quiet(SimProcess& process) {
 void World::look_at_quiet(SimProcess& process) {
   if (chronicle_.over()) return;
   const Holdings held = process.peer ? process.peer->holdings() : process.coordinator->holdings();
-  chronicle_.check(
-      "S11", checkers_.at_quiet.quiet(process.index, process.peer ? text_of(process.id) : "the coordinator", held, now_,
-                                      process.coordinator && cast_.is_open_before(news_.newest_cohort)));
+  const bool passing = process.coordinator && cast_.is_open_before(news_.newest_cohort);
+  chronicle_.check("S11", checkers_.at_quiet.quiet(process.index, process.id, held, now_, passing));
 }
 
 void World::renew_sometimes(SimProcess& process) {
