@@ -58,8 +58,8 @@ Eviction BrokenLinks::give_up(PeerId from, PeerId to, const std::string& why) co
 BrokenLinks::Answer BrokenLinks::report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member) {
   const Pair pair = pair_of(from, in.other);
   if (connections_.heard_since(from) == kNever || connections_.heard_since(in.other) == kNever) return Ignored{};
-  const Instant since = membership_.broken_since(pair, context_.now);
-  if (since != context_.now) {
+  if (membership_.is_marked(pair)) {
+    const Instant since = membership_.broken_since(pair, context_.now);
     // Rings were laid around it a moment ago, and a call needs it all the same: one with the direct algorithm.
     const bool needed = !membership_.is_only_avoided(pair) && context_.now - since >= context_.options.heartbeat * 2 &&
                         membership_.said_since(pair, context_.now - context_.options.link_patience);

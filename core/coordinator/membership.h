@@ -81,6 +81,7 @@ class Membership {
   Instant mark_broken(Pair pair, Instant now, bool avoid = false);
   // Whether a ring of this pair's group avoids it and all other marked pairs.
   [[nodiscard]] bool can_avoid(Pair pair) const;
+  [[nodiscard]] bool is_marked(Pair pair) const { return broken_.contains(pair); }
   // Whether the mark of the pair says no more than that.
   [[nodiscard]] bool is_only_avoided(Pair pair) const;
   // When the pair was first said to be broken; now, if it was not.

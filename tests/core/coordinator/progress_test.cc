@@ -140,6 +140,23 @@ TEST(CoordinatorProgress, ALinkThatIsNeededAroundTheRingCostsAMember) {
   }
 }
 
+// A ring is laid around the link already.
+TEST(CoordinatorProgress, ALinkThatIsReportedTwiceAtOnceKeepsNoOtherLinkFromBeingAvoided) {
+  Meeting run(5);
+  run.pass(seconds(1));
+  run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "nearly dead"});
+  run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
+  run.answer_all();
+  EXPECT_EQ(run.view(), 2U);
+  run.pass(milliseconds(100));
+  const auto& ring = run.coordinator.status().view.members;
+  const auto end = static_cast<std::size_t>(ring[0].id.low - 1);
+  run.ends[end]->say(wire::LinkBroken{ring[1].id, "slow", true});
+  run.answer_all();
+  EXPECT_EQ(run.view(), 3U);
+  EXPECT_EQ(run.members(), 5U);
+}
+
 // A report of long ago does not count: the link may have worked since.
 TEST(CoordinatorProgress, ALinkThatWasBrokenLongAgoMayBeSlow) {
   Meeting run(4);
