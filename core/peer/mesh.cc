@@ -70,7 +70,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     link.address = wanted.address;
     link.use = wanted.use;
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
-    if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = now;
+    if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = link.avoided = now;
     const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && peer < options_.id;
     if (!fresh) {
       if (knocks) set_timer(now);
@@ -597,13 +597,13 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
-        link.reported = now;
+        link.reported = link.avoided = now;
         broken.push_back(peer);
       }
       if (!needed) set_timer(now + options_.link_heartbeat);
       set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
-      const Instant told = std::max(link.reported, link.avoided);
-      const Instant patience = std::max(stripe.down_since, told) + down_limit(link, stripe);
+      // Rule 51. Not from `reported` on: dials that are nearly dead would put it off again and again.
+      const Instant patience = std::max(stripe.down_since, link.avoided) + down_limit(link, stripe);
       if (now >= patience && !another_works(link, stripe.stream, now)) suspects.push_back(peer);
       set_timer(now >= patience ? now + down_limit(link, stripe) : patience);
     }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/core/peer/peer3.h"
@@ -19,7 +20,7 @@ Options with_default_times() {
 }
 
 struct Lines : Peer3 {
-  Lines() : Peer3(with_default_times(), {kLow, kMe, kHigh}) {}
+  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}) : Peer3(with_default_times(), std::move(ring)) {}
 
   // Whole heartbeats from all but these.
   void pass(Duration time, const std::vector<FarEnd*>& but = {}) {
@@ -107,6 +108,57 @@ TEST(LinkProgress, ASlowLineIsNotNearlyDead) {
   }
   EXPECT_FALSE(run.low->shown_out());
   EXPECT_EQ(run.report(), nullptr);
+}
+
+// A ring of four, in which the peer dials the member across as well, for peer commits.
+struct Across : Lines {
+  Across() : Lines({kLow, kMe, kHigh, kAcross}) {
+    while (far == nullptr) far = open_next();
+  }
+  // The next dial to the member across, opened.
+  FarEnd* open_next() {
+    for (FarEnd* end : me.streams.dialling()) {
+      if (end->dialled() != address_of(11)) continue;
+      me.streams.open(*end);
+      me.run();
+      return end;
+    }
+    return nullptr;
+  }
+  void launch_direct() {
+    Request request;
+    request.collective = wire::Collective::kAllReduce;
+    request.type = DataType::kF32;
+    request.tag = Tag{7};
+    request.algorithm = wire::Algorithm::kDirect;
+    me.launch(request, 12);
+    me.run();
+  }
+
+  static constexpr PeerId kAcross{11, 11};
+  FarEnd* far = nullptr;
+};
+
+TEST(LinkProgress, DialsThatDripDoNotPutOffTheReportOfALinkWithoutAStream) {
+  Across run;
+  run.launch_direct();
+  const Instant began = run.me.now;
+  Instant opened = began;
+  while ((run.report() == nullptr || !run.report()->avoid) && run.me.now - began < seconds(10)) {
+    run.pass(kStep);
+    if (FarEnd* const next = run.open_next()) {
+      run.far = next;
+      opened = run.me.now;
+    }
+    if (run.me.now - opened == milliseconds(800)) run.far->say_bytes(std::vector<std::byte>(1));  // of a preamble
+  }
+  const std::size_t broken =
+      run.coordinator->count_if<wire::LinkBroken>([](const wire::LinkBroken& said) { return !said.avoid; });
+  EXPECT_GE(broken, 2U);
+  ASSERT_NE(run.report(), nullptr);
+  EXPECT_TRUE(run.report()->avoid);
+  EXPECT_EQ(run.report()->other, Across::kAcross);
+  EXPECT_LE(run.me.now - began, milliseconds(4000));
 }
 
 TEST(LinkProgress, ADrippingCoordinatorEndsTheRunOfThisPeer) {
