@@ -68,7 +68,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
     link.address = wanted.address;
-    link.use = wanted.use;
+    if (std::exchange(link.use, wanted.use) != wanted.use && !fresh) dial_again(peer, link, now, out);
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = link.avoided = now;
     const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && peer < options_.id;
@@ -142,6 +142,23 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   flow.is_prefetch = link.relation == Relation::kSource;
   out.emplace_back(io::Dial{slot.stream, link.address});
   set_timer(now + options_.dial_timeout);
+}
+
+// A greeting says the use of its link. A peer that does not want a link for one use keeps the stream and does not
+// welcome it, although it would want the link for another use.
+void Mesh::dial_again(PeerId peer, Link& link, Instant now, Effects& out) {
+  if (!link.dials || link.use == wire::LinkUse::kRing) return;
+  for (std::uint16_t i = 0; i < link.width(); ++i) {
+    Stripe& stripe = link.stripes[i];
+    if (stripe.up) continue;
+    link.avoided = now;
+    stripe.backoff = kFirstBackoff;
+    if (stripe.stream.value == 0) {
+      dial(peer, link, StripeIndex{i}, now, out);
+    } else if (Flow& flow = flows_.at(stripe.stream); flow.kind == Kind::kGreeting) {
+      drop(flow, false, now, out);
+    }
+  }
 }
 
 // Rule 44: a link that this peer may not dial.

@@ -210,6 +210,7 @@ class Mesh {
   // Takes memory back from one stream; true once it holds none.
   bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
+  void dial_again(PeerId peer, Link& link, Instant now, Effects& out);
   void knock(PeerId peer, Link& link, Instant now, Effects& out);
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;

@@ -161,6 +161,45 @@ TEST(LinkProgress, DialsThatDripDoNotPutOffTheReportOfALinkWithoutAStream) {
   EXPECT_LE(run.me.now - began, milliseconds(4000));
 }
 
+// The member across does not welcome a stream for peer commits while it does not want such a link, but it would go
+// direct.
+TEST(LinkProgress, ADirectCallDialsAgainALinkThatWasDialledForAnotherUse) {
+  Across run;
+  ASSERT_NE(run.far->last<wire::Link>(), nullptr);
+  EXPECT_EQ(run.far->last<wire::Link>()->use, wire::LinkUse::kRing);
+  run.pass(milliseconds(500));
+  run.launch_direct();
+  EXPECT_TRUE(run.far->shown_out());
+  run.pass(kStep);
+  FarEnd* const next = run.open_next();
+  ASSERT_NE(next, nullptr);
+  ASSERT_NE(next->last<wire::Link>(), nullptr);
+  EXPECT_EQ(next->last<wire::Link>()->use, wire::LinkUse::kDirect);
+  next->greet();
+  next->say(wire::LinkWelcome{});
+  run.pass(seconds(2));
+  EXPECT_EQ(run.report(), nullptr);
+  run.launch_direct();
+  EXPECT_FALSE(next->shown_out());
+}
+
+// Streams that nobody welcomed were dialled ever more slowly.
+TEST(LinkProgress, ADirectCallDoesNotWaitForTheNextDialOfALinkThatWasDialledForAnotherUse) {
+  Across run;
+  for (int dials = 0; dials < 8; ++dials) {
+    FarEnd* next = nullptr;
+    for (run.far->hang_up(); next == nullptr; next = run.open_next()) run.pass(kStep);
+    run.far = next;
+  }
+  run.far->hang_up();
+  run.me.run();
+  ASSERT_EQ(run.open_next(), nullptr);
+  run.launch_direct();
+  FarEnd* const next = run.open_next();
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->last<wire::Link>()->use, wire::LinkUse::kDirect);
+}
+
 TEST(LinkProgress, ADrippingCoordinatorEndsTheRunOfThisPeer) {
   Lines run;
   run.pass(seconds(2));
