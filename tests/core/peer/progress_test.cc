@@ -200,6 +200,26 @@ TEST(LinkProgress, ADirectCallDoesNotWaitForTheNextDialOfALinkThatWasDialledForA
   EXPECT_EQ(next->last<wire::Link>()->use, wire::LinkUse::kDirect);
 }
 
+// A member that has installed the next cohort may call before this peer installs it.
+TEST(LinkProgress, ADirectCallerIsWelcomeOnceItsCohortIsProposed) {
+  constexpr PeerId kNext{2, 2};
+  constexpr PeerId kNew{3, 3};
+  Lines run({kLow, kMe, kHigh, kNext});
+  run.me.admit();
+  run.me.run();
+  const wire::Propose proposal = run.proposal(view_of(2, 2, {kLow, kMe, kHigh, kNext, kNew}));
+  run.propose(proposal);
+  FarEnd& caller = run.me.streams.accept(address_of(3));
+  caller.greet();
+  caller.say(wire::Link{kNew, kMe, {}, 1, kKey, wire::LinkUse::kDirect});
+  run.me.run();
+  EXPECT_NE(caller.last<wire::LinkWelcome>(), nullptr);
+  run.coordinator->say(wire::Install{proposal.number});
+  run.pass(seconds(1));
+  EXPECT_NE(caller.last<wire::LinkWelcome>(), nullptr);
+  EXPECT_FALSE(caller.shown_out());
+}
+
 TEST(LinkProgress, ADrippingCoordinatorEndsTheRunOfThisPeer) {
   Lines run;
   run.pass(seconds(2));
