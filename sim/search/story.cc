@@ -100,6 +100,7 @@ std::vector<std::pair<std::string, std::uint64_t>> goals_of(const Counts& counts
   for (const std::string_view name : kOnce) {
     if (count_of(counts, name) > 0) goals.emplace_back(name, 1);
   }
+  std::sort(goals.begin(), goals.end());  // as they are read from a file
   return goals;
 }
 

@@ -72,7 +72,7 @@ TEST(Corpus, AnAddedPlanStatesTheGoalsThatItReaches) {
   const std::string from = written("from", to_text(calm_plan()));
   const std::string folder = written("added", "");
   for (const char* left : {"plan.toml", "new.toml"}) std::filesystem::remove(std::filesystem::path(folder) / left);
-  const Ran ran = run_sim({"corpus", "add", from + "/plan.toml", "--promise", "S2", "--story", "it \"never\" was",
+  const Ran ran = run_sim({"corpus", "add", from + "/plan.toml", "--promise", "L5", "--story", "it \"never\" was",
                            "--fixed", "abc123", "--name", "new", "--folder", folder});
   EXPECT_EQ(ran.code, 0) << ran.errors;
   std::ifstream file(folder + "/new.toml");
@@ -85,6 +85,15 @@ TEST(Corpus, AnAddedPlanStatesTheGoalsThatItReaches) {
   ASSERT_TRUE(plan_from_text(text).ok());
   EXPECT_EQ(to_text(*plan_from_text(text)), to_text(calm_plan()));
   EXPECT_EQ(run_sim({"corpus", "run", folder}).code, 0);
+}
+
+TEST(Corpus, GoalsAreReadInTheOrderInWhichTheyAreWritten) {
+  Counts counts;
+  counts.kills = counts.commits = counts.aborts = 2;
+  Story story{.promise = "S2", .why = "it was", .fixed = "abc123", .mutant = {}, .goals = goals_of(counts)};
+  const Result<Story> read = story_from_text(to_text(story));
+  ASSERT_TRUE(read.ok()) << read.error().text;
+  EXPECT_EQ(read->goals, story.goals);
 }
 
 TEST(Corpus, AddChecksThePlanFirst) {
