@@ -256,8 +256,8 @@ bool Rounds::needs_link(PeerId to) const {
          });
 }
 
-// A leaver is in no current ring, but in the generation of the rounds that were retained for it (rule 22). A member that
-// has installed the next view may call before this peer installs it.
+// A leaver is in no current ring, but in the generation of the rounds that were retained for it (rule 22). A member
+// that has installed the next view may call before this peer installs it.
 void Rounds::on_direct_caller(PeerId from) {
   if (views_.proposal() && Views::has_member(views_.proposal()->view, from)) return go_direct();
   for (const auto& [id, cohort] : views_.cohorts()) {

@@ -1,8 +1,8 @@
 // L2, for newcomers that join and do not answer: no other peer pays for them. If nothing else has happened, an
-// admission ends within some round trips after the last member called admit and the rounds that were called before have
-// ended. A newcomer that never answers does not delay an admission. A newcomer that answers once and not again may delay
-// one admission by a fifth of a heartbeat; from then on its host is suspect, and newcomers from a suspect host may delay
-// others by at most a fiftieth of a heartbeat.
+// admission ends within some round trips after the last member called admit and the rounds that were called before
+// have ended. A newcomer that never answers does not delay an admission. A newcomer that answers once and not again may
+// delay one admission by a fifth of a heartbeat; from then on its host is suspect, and newcomers from a suspect host
+// may delay others by at most a fiftieth of a heartbeat.
 #pragma once
 
 #include <algorithm>

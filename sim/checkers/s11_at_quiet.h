@@ -25,8 +25,8 @@ class AtQuiet {
   // `heartbeat`: temporary entries disappear within some heartbeats.
   explicit AtQuiet(Duration heartbeat) : heartbeat_(heartbeat) {}
 
-  // `process`: 0 is the coordinator, and others are a peer. `passing`: some entries are held for a while; only bytes are
-  // judged.
+  // `process`: 0 is the coordinator, and others are a peer. `passing`: some entries are held for a while; only bytes
+  // are judged.
   Complaint quiet(std::uint32_t process, PeerId peer, const Holdings& held, Instant now, bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {

@@ -33,7 +33,8 @@ class Audit {
   };
   [[nodiscard]] std::vector<Incomplete> incomplete() const;
 
-  // The promises that the journals break. A peer whose journal is incomplete may have launched more than its lines say. S1: one outcome. S2: contributors had launched the round. S6: one membership.
+  // The promises that the journals break. A peer whose journal is incomplete may have launched more than its lines say.
+  // S1: one outcome. S2: contributors had launched the round. S6: one membership.
   // S5: one root per revision. S8: every call ends once. S10: equal arguments. P1: no byte twice.
   [[nodiscard]] std::vector<Failure> judge() const;
 

@@ -313,8 +313,8 @@ const dlpack::Exchange* exchange_of(PyTypeObject* type) {
   return exchange;
 }
 
-// What torch itself exports of a plain tensor. Null where the way of `__dlpack__` has to decide: an older torch, a dtype
-// that Lockstep lacks, an error.
+// What torch itself exports of a plain tensor. Null where the way of `__dlpack__` has to decide: an older torch, a
+// dtype that Lockstep lacks, an error.
 dlpack::ManagedTensorVersioned* exported(const py::handle& tensor) {
   static const dlpack::Exchange* exchange = nullptr;  // with the GIL held
   static bool has_looked = false;

@@ -41,8 +41,8 @@ struct ManagedTensorVersioned {
   Tensor tensor;
 };
 
-// The functions of a library of arrays, in a capsule of this name at its class (DLPack 1.3). They need no Python, and so
-// cost a tenth of `__dlpack__`.
+// The functions of a library of arrays, in a capsule of this name at its class (DLPack 1.3). They need no Python, and
+// so cost a tenth of `__dlpack__`.
 inline constexpr const char* kExchangeAttribute = "__dlpack_c_exchange_api__";
 inline constexpr const char* kExchangeCapsule = "dlpack_exchange_api";
 

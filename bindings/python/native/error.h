@@ -32,7 +32,8 @@ py::str to_text(std::string_view text);
 // A text of the C library for a program in Python: without structs, pointers and functions of C.
 std::string in_python(std::string text);
 
-// This thread's lockstep_last_error(), in_python(). Replaces `args.minimum_world` by `minimum_world`, because Python has no structs.
+// This thread's lockstep_last_error(), in_python(). Replaces `args.minimum_world` by `minimum_world`, because Python
+// has no structs.
 std::string last_error();
 
 // Raises unless the status is LOCKSTEP_OK; the text is this thread's lockstep_last_error().
