@@ -228,6 +228,7 @@ TEST(LaunchQueue, AFullQueueRefusesACallAndTakesTheNext) {
   Peer3 run(small, {kLow, kMe, kHigh});
   std::vector<CallId> calls;
   const auto tags = tags_in_turn(5);
+  calls.reserve(tags.size());
   for (const std::uint64_t tag : tags) calls.push_back(run.launch(wire::Collective::kAllReduce, tag, 3000));
   const Outcome* refused = run.me.outcome(calls[4]);
   ASSERT_NE(refused, nullptr);
