@@ -1,5 +1,6 @@
 #include "sim/checkers/s1_one_outcome.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/trace/event.h"
@@ -34,6 +35,24 @@ Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
   if (call.refused) return {};  // it ends before the verdict; S10 judges that no contributor has refused
   if (now.status == Status::kOk && (now.contributors == nullptr || now.contributors->empty())) {
     return text_of(now.round) + " is committed for " + text_of(call.peer) + " without naming contributors";
+  }
+  const auto contributes = [&](const peer::Outcome& outcome, PeerId peer) {
+    return outcome.status == Status::kOk &&
+           std::ranges::find(*outcome.contributors, peer) != outcome.contributors->end();
+  };
+  const auto mismatch_of = [&](PeerId peer) {
+    return text_of(now.round) + " is a mismatch for " + text_of(peer) + ", and committed with its contribution";
+  };
+  if (now.status == Status::kMismatch) {  // a newcomer ends alone; the round may commit without it (rule 52)
+    mismatched_[now.round].insert(call.peer);
+    const auto known = ledger_.find(now.round);
+    return known != ledger_.end() && contributes(known->second.outcome, call.peer) ? mismatch_of(call.peer)
+                                                                                   : Complaint{};
+  }
+  if (const auto alone = mismatched_.find(now.round); alone != mismatched_.end()) {
+    for (const PeerId peer : alone->second) {
+      if (contributes(now, peer)) return mismatch_of(peer);
+    }
   }
   const auto [it, first] = ledger_.try_emplace(now.round, Entry{call.peer, now});
   if (first) return cohort != nullptr ? bound(call, *cohort) : Complaint{};

@@ -1,9 +1,11 @@
 // S1, one outcome: all peers that report a collective report the same outcome (committed or aborted) and the same
-// receipt, except peers that report `outcome unknown`. The first report of a round writes the ledger. Groups that share
+// receipt, except peers that report `outcome unknown`; a round may commit without a peer that reports `mismatch`. The
+// first report of a round writes the ledger. Groups that share
 // a gang have one outcome, and so have groups that are connected through other groups.
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "sim/checkers/complaint.h"
 #include "sim/workload/call.h"
@@ -24,7 +26,8 @@ class OneOutcome {
   Complaint bound(const Call& call, const wire::View& cohort);
 
   std::map<RoundKey, Entry> ledger_;
-  std::map<RoundKey, Entry> bound_;  // by key, with the first of the connected groups
+  std::map<RoundKey, std::set<PeerId>> mismatched_;  // peers whose call ended with a mismatch
+  std::map<RoundKey, Entry> bound_;                  // by key, with the first of the connected groups
 };
 
 }  // namespace lockstep::sim
