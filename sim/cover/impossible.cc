@@ -156,6 +156,7 @@ constexpr Reason kUnreached[] = {
      "another member sends to one that has said Leave, or frees what it held of it, before it installs that view"},
     {kPeerInput, "looking", "Closed",
      "a stranger connects, and its stream ends, while the peer looks up the name of its coordinator"},
+    {kPeerInput, "going", "Revoked", "a round that was kept for a leaver ends while a stream still holds its memory"},
     {kPeerInput, "leaving", "Abandon", "the program closes its communicator in the round trip of its leave"},
     {kPeerInput, "waiting invited", "Revoked",
      "a newer state replaces the state that the peer prefetches, or the peer is admitted, while a piece is on its way"},
