@@ -8,7 +8,6 @@
 #include "core/base/assert.h"
 #include "transport/clock.h"
 #include "transport/forks.h"
-#include "transport/spin.h"
 
 namespace lockstep::transport {
 namespace {
@@ -108,7 +107,7 @@ void Reactor::ask(std::function<void()> question) {
 void Reactor::run() {
   do {
     guarded([&] {
-      Spin spin(spin_);
+      Spin spin(spin_, crowd_);
       while ((is_idle() ? io().run_one() : spin.run_one(io())) > 0) {
         if (!call_ended_.load(std::memory_order_relaxed)) continue;
         call_ended_.store(false, std::memory_order_relaxed);
@@ -122,7 +121,7 @@ void Reactor::run_as_caller(std::chrono::nanoseconds spin_for, const std::functi
   const Releasing releasing(*this);
   guarded([&] {
     const auto enough = Clock::now() + kCallerTurnsFor;
-    Spin spin(spin_for);
+    Spin spin(spin_for, crowd_);
     while (!done() && spin.run_one(io(), enough) > 0) {
     }
   });

@@ -17,6 +17,7 @@
 #include "transport/local_streams.h"
 #include "transport/loop_ownership.h"
 #include "transport/reactor_thread.h"
+#include "transport/spin.h"
 
 namespace lockstep::transport {
 
@@ -96,6 +97,7 @@ class Reactor {
   ReactorThread thread_;
   LoopOwnership ownership_{thread_.io()};
   LocalStreams local_streams_;
+  Crowd crowd_;  // used by the owner of the loop
   std::atomic<std::size_t> calls_{0};
   std::atomic<bool> call_ended_{false};  // since the thread last considered giving up the loop
   std::atomic<bool> over_{false};

@@ -306,8 +306,8 @@ typedef struct lockstep_comm_options {
   const char* flight_folder; /* must be writable. Default: LOCKSTEP_FLIGHT_FOLDER in the environment; else nowhere */
   uint32_t flight_kib; /* memory of the recorder, up to 512 MiB. Default: 8192 with a folder, else 0: no recorder */
 
-  /* Time to poll before sleeping while a call is in flight, up to 10000, as long as waits are that short.
-   * LOCKSTEP_NO_SPIN: sleep at once, and leave the core to other programs. Default: 50 */
+  /* Time to poll before sleeping while a call is in flight, up to 10000, as long as waits are that short and no other
+   * program wants the core. LOCKSTEP_NO_SPIN: sleep at once. Default: 50 */
   uint32_t spin_us;
 
   /* Rate limit of shared states that this peer sends, to all peers together, in pieces of up to 1 MiB; the first piece

@@ -120,7 +120,8 @@ class Options(TypedDict, total=False):
     flight_kib: int
     """Memory of the flight recorder in KiB. Default: 8192 with a folder, else none."""
     spin: float
-    """Time to poll before sleeping while a call is in flight; 0: sleep at once. Default: 50e-6."""
+    """Time to poll before sleeping while a call is in flight, unless other programs want the core; 0: sleep at once.
+    Default: 50e-6."""
     state_bytes_per_second: int
     """Limit in bytes per second for sending shared states. Default: none."""
     shared_thread: bool
