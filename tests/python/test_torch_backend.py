@@ -58,6 +58,10 @@ def test_tags_match_in_any_order(size: int, meeting: str) -> None:
     check(run("any_order", size, meeting), "over")
 
 
+def test_tensors_of_every_kind_are_sent_and_received(meeting: str) -> None:
+    check(run("plain", 2, meeting), "over")
+
+
 @pytest.mark.parametrize(("sender", "size"), [(0, 2), (1, 2), (0, 3), (2, 3)])
 def test_a_program_that_ends_delivers_what_it_has_sent(sender: int, size: int, meeting: str) -> None:
     check(run("sends_and_ends", size, meeting, str(sender)), "over")

@@ -345,11 +345,11 @@ def optimizers() -> None:
         print("equal", kind.__name__, flush=True)
 
 
-def failure_of(call: Callable[[], Any]) -> Any:
-    """The CollectiveError that a call raises."""
+def failure_of(call: Callable[[], Any], kind: type[Exception] = lockstep.torch.CollectiveError) -> Any:
+    """The error of this kind that a call raises."""
     try:
         call()
-    except lockstep.torch.CollectiveError as error:
+    except kind as error:
         return error
     raise AssertionError("the call has not failed")
 
@@ -458,6 +458,93 @@ def any_order() -> None:
     dist.barrier()
     print("over", flush=True)
     dist.destroy_process_group()
+
+
+def plain() -> None:
+    """A tensor that needs no preparation is sent from its memory, and no other one is: each arrives."""
+    from lockstep.torch._work import PlainTransfer
+
+    rank, _ = start("lockstep")
+    imaginary = torch.complex(numbers(1, 6), numbers(2, 6)).conj().imag  # negated when it is read
+    weight = torch.nn.Parameter(numbers(3, 4))
+    cases = [
+        (numbers(1, 5, 3), True),
+        (weight, True),
+        (torch.tensor(7.0), True),
+        (torch.zeros(0), True),
+        (numbers(1, 4, 6)[1:3], True),
+        (numbers(1, 9) > 0, True),
+        (numbers(1, 9).to(torch.bfloat16), True),
+        (numbers(1, 9).to(torch.int64), True),
+        (torch.arange(12.0).reshape(3, 4).t(), False),
+        (torch.complex(numbers(1, 4), numbers(2, 4)), True),  # torch gives the backend real numbers
+        (imaginary, False),
+        (torch._neg_view(numbers(1, 4)), False),
+    ]
+    has_short_way = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+    for tag, (tensor, is_plain) in enumerate(cases):
+        received = torch.empty(tensor.shape, dtype=tensor.dtype)
+        begun = dist.irecv(received, 1 - rank, tag=tag)
+        sent = dist.isend(tensor, 1 - rank, tag=tag)
+        assert sent is not None
+        assert begun is not None
+        assert isinstance(sent, PlainTransfer) == (is_plain and has_short_way), (tag, sent)
+        sent.wait()
+        begun.wait()
+        assert torch.equal(received, tensor.detach()), (tag, received)
+    refused = failure_of(lambda: dist.isend(numbers(1, 3).to_sparse_coo(), 1 - rank), TypeError)
+    assert "layout" in str(refused)
+    failure_of(lambda: dist.group.WORLD.send([numbers(1, 3)], -1, 0), ValueError)
+    failure_of(lambda: dist.group.WORLD.recv([numbers(1, 3)], 2, 0), ValueError)
+    works_of_plain_transfers(rank)
+    print("over", flush=True)
+    dist.destroy_process_group()
+
+
+def works_of_plain_transfers(rank: int) -> None:
+    """All that a Work does, of a transfer that is in flight, over, dropped, late or one of several."""
+    other, group = 1 - rank, dist.group.WORLD
+    x = torch.zeros(3)
+    begun = dist.irecv(x, other, tag=100)
+    assert begun is not None
+    futures = [begun.get_future()]
+    assert not begun.is_completed()
+    failure_of(functools.partial(begun.wait, datetime.timedelta(milliseconds=1)), lockstep.WaitTimedOut)
+    dist.barrier()
+    for _ in range(2):
+        dist.isend(numbers(rank, 3), other, tag=100)  # nobody keeps the Work
+    assert begun.wait()
+    futures.append(begun.get_future())
+    assert all(torch.equal(future.wait()[0], numbers(other, 3)) for future in futures)
+    assert begun.is_completed()
+    assert begun.is_success()
+    assert begun.exception() is None
+    assert begun._source_rank() == other
+    assert torch.equal(begun.result()[0], x)
+    dist.recv(x, other, tag=100)
+
+    memory = numbers(rank, 3)
+    users = memory._use_count()
+    dist.isend(memory, other, tag=103)
+    dist.recv(x, other, tag=103)
+    limit = time.monotonic() + 20
+    while memory._use_count() > users:  # until the transfer is over
+        assert time.monotonic() < limit
+    for call in (dist.send, dist.recv) if rank else (dist.recv, dist.send):
+        call(memory, other, tag=104)
+        assert memory._use_count() == users
+
+    group._start_coalescing(x.device)
+    group.recv([x.zero_()], other, 101)
+    group.send([numbers(rank + 10, 3)], other, 101)
+    group._end_coalescing(x.device).wait()
+    assert torch.equal(x, numbers(other + 10, 3))
+
+    group.set_timeout(datetime.timedelta(milliseconds=50))
+    late = failure_of(lambda: dist.recv(x, other, tag=102))
+    assert "timeout of the call has passed" in str(late), late
+    group.set_timeout(SECONDS)
+    dist.barrier()
 
 
 def sends_and_ends() -> None:
@@ -720,6 +807,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "partner": loses_partner,
     "groups": groups,
     "any_order": any_order,
+    "plain": plain,
     "sends_and_ends": sends_and_ends,
     "times_out": times_out,
     "refused": refused,

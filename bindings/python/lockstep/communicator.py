@@ -889,6 +889,14 @@ class Communicator:
         work._on_end = _setter(array)
         return work
 
+    def _plain_transfers(self) -> tuple[Callable[..., Work | None], Callable[..., Work | None]]:
+        """Functions that begin a send and a recv of a torch group at the least cost; None: the call is not plain.
+
+        Both take (tensors, members, rank, (tag, timeout)). A plain call has one tensor: contiguous, in memory of the
+        CPU, of a dtype of Lockstep. The tensor must keep its memory until the call is over.
+        """
+        return self._native.send_plain, self._native.recv_plain
+
     def barrier(
         self, *, tag: int = 0, timeout: float | None = COLLECTIVE_TIMEOUT, minimum_world: int = 0, retry: bool = True
     ) -> Result:

@@ -387,6 +387,22 @@ Array::Array(const py::handle& object, const std::string& argument, Access acces
                              "DLPack"));
 }
 
+std::optional<Array> Array::of_plain_tensor(const py::handle& object) {
+  if (!is_of_torch(object)) return std::nullopt;
+  Array array;
+  array.tensor_.reset(exported(object));
+  if (!array.tensor_ || array.tensor_->flags != 0) return std::nullopt;
+  const dlpack::Tensor& tensor = array.tensor_->tensor;
+  const auto type = type_of_dlpack(tensor);
+  if (!type || tensor.device_type != dlpack::kCpu || !is_contiguous(tensor)) return std::nullopt;
+  if (what_is_wrong(tensor) != nullptr) return std::nullopt;
+  array.type_ = *type;
+  array.count_ = count_of(tensor);
+  if (array.count_ > 0) array.data_ = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  if (!is_aligned(array.data_, array.type_)) return std::nullopt;
+  return array;
+}
+
 void Array::take_buffer(const py::handle& object, const py::handle& shown, const std::string& argument, Access access) {
   auto view = std::make_unique<Py_buffer>();
   if (PyObject_GetBuffer(object.ptr(), view.get(), PyBUF_FULL_RO) != 0) {

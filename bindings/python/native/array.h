@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class Array {
   // Raises ArrayError if the object is not an array, or not one that a call can use. The text names `argument`, shape,
   // strides, dtype and the remedy. An array on a CUDA device raises DeviceArray, a kind of ArrayError.
   Array(const py::handle& object, const std::string& argument, Access access);
+  // The memory of a tensor of torch that needs no preparation: on the CPU, contiguous, of a type that a call can use.
+  // Nothing for all other objects, and for an older torch.
+  static std::optional<Array> of_plain_tensor(const py::handle& object);
   Array(Array&& other) noexcept = default;
   Array& operator=(Array&& other) noexcept = default;
   Array(const Array&) = delete;
@@ -34,6 +38,8 @@ class Array {
   [[nodiscard]] lockstep_data_type type() const { return type_; }
 
  private:
+  Array() = default;
+
   struct ReleaseBuffer {
     void operator()(Py_buffer* view) const {
       PyBuffer_Release(view);

@@ -50,12 +50,19 @@ int interrupt(void* /*unused*/) {
 
 }  // namespace
 
-std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans) {
-  std::shared_ptr<Call> call(new Call(work));
-  call->loans_ = std::move(loans);
-  auto* const until_ended = new std::shared_ptr<Call>(call);
-  lockstep_on_end(work, &Call::on_end, until_ended);
+std::shared_ptr<Call> Call::start(lockstep_work* work, Loans loans, Return when) {
+  std::shared_ptr<Call> call(new Call(work, std::move(loans), when));
+  if (when == Return::kAtTheEnd) return_at_the_end(call);
   return call;
+}
+
+void Call::return_at_the_end(std::shared_ptr<Call> call) {
+  lockstep_work* const work = call->work_;
+  lockstep_on_end(work, &Call::on_end, new std::shared_ptr<Call>(std::move(call)));
+}
+
+void Call::let_go(std::shared_ptr<Call> call) {
+  if (call->return_ == Return::kOnceSeen && !call->returned_) return_at_the_end(std::move(call));
 }
 
 void Call::on_end(void* user) {
@@ -68,6 +75,7 @@ void Call::on_end(void* user) {
 
 // Keeps the values of a state for a later request of the result.
 void Call::give_back() {
+  returned_ = true;
   if (loans_.taken) {
     lockstep_result& raw = blank_result();
     const lockstep_status status = lockstep_test(work_, &raw);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bindings/python/native/array.h"
@@ -30,8 +31,14 @@ struct Loans {
 // destroyed with the GIL held.
 class Call {
  public:
+  // When the loans are returned.
+  enum class Return : std::uint8_t {
+    kAtTheEnd,  // soon after the end of the call
+    kOnceSeen,  // when the owner of the object sees the end; at the end if the owner lets go before; costs less
+  };
+
   // Takes ownership of the handle.
-  static std::shared_ptr<Call> start(lockstep_work* work, Loans loans);
+  static std::shared_ptr<Call> start(lockstep_work* work, Loans loans, Return when = Return::kAtTheEnd);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   ~Call();
@@ -42,13 +49,18 @@ class Call {
   void notify(std::function<void()> function);
   // Called when the call is over.
   void give_back();
+  // The owner lets go of `call`, which may be in flight.
+  static void let_go(std::shared_ptr<Call> call);
 
  private:
-  explicit Call(lockstep_work* work) : work_(work) {}
+  Call(lockstep_work* work, Loans loans, Return when) : work_(work), loans_(std::move(loans)), return_(when) {}
+  static void return_at_the_end(std::shared_ptr<Call> call);
   static void on_end(void* user);
 
   lockstep_work* work_;
   Loans loans_;
+  Return return_;
+  bool returned_ = false;
 };
 
 // Returns the loans of ended calls. Runs automatically on the main thread, every second on the thread that delivers log

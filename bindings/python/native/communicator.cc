@@ -1,5 +1,10 @@
 #include "bindings/python/native/communicator.h"
 
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,7 +102,8 @@ class Communicator {
   }
   template <typename Args>
   std::shared_ptr<Work> start(lockstep_status (*function)(lockstep_comm*, const Args*, lockstep_work**),
-                              const Args& args, Loans loans, py::object owner) {
+                              const Args& args, Loans loans, py::object owner,
+                              Call::Return when = Call::Return::kAtTheEnd) {
     const auto launch = [&](lockstep_work** work) {
       const int before = lockstep_set_no_wait(1);
       const lockstep_status status = function(comm(), &args, work);
@@ -105,10 +111,11 @@ class Communicator {
       if (status != LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT || before != 0 || is_in_event_loop()) return status;
       return function(comm(), &args, work);
     };
-    return start_with(launch, std::move(loans), std::move(owner));
+    return start_with(launch, std::move(loans), std::move(owner), when);
   }
   template <typename Function>
-  std::shared_ptr<Work> start_with(Function&& function, Loans loans, py::object owner) {
+  std::shared_ptr<Work> start_with(Function&& function, Loans loans, py::object owner,
+                                   Call::Return when = Call::Return::kAtTheEnd) {
     collect();
     loans.watched = watched_;
     const HandlePtr kept = handle_;
@@ -120,7 +127,7 @@ class Communicator {
     }
     if (status == LOCKSTEP_ERR_INTERRUPTED) raise_pending();
     if (status != LOCKSTEP_OK) check(status);
-    return std::make_shared<Work>(Call::start(work, std::move(loans)), std::move(owner));
+    return std::make_shared<Work>(Call::start(work, std::move(loans), when), std::move(owner));
   }
   // A waiting function without a result.
   template <typename Function>
@@ -591,6 +598,29 @@ void define_collectives(py::class_<Communicator>& c) {
 
 // ---- point to point ----
 
+// Begins a send or a recv of a group of torch: of one plain tensor, by ranks. Such calls are small and many. Nothing if
+// the call is not plain: then nothing has begun. `members`: peer ids. `options`: (tag, timeout)
+template <typename Args>
+std::optional<std::shared_ptr<Work>> begin_plain(const py::object& communicator, const py::object& tensors,
+                                                 const py::list& members, std::int64_t rank, const py::tuple& options,
+                                                 Args args, lockstep_peer_id Args::*partner,
+                                                 lockstep_status (*function)(lockstep_comm*, const Args*,
+                                                                             lockstep_work**)) {
+  if (PyList_Check(tensors.ptr()) == 0 || PyList_GET_SIZE(tensors.ptr()) != 1) return std::nullopt;
+  if (rank < 0 || rank >= PyList_GET_SIZE(members.ptr())) return std::nullopt;
+  auto array = Array::of_plain_tensor(PyList_GET_ITEM(tensors.ptr(), 0));
+  if (!array) return std::nullopt;
+  args.*partner = to_peer_id(PyList_GET_ITEM(members.ptr(), rank));
+  args.data = array->data();
+  args.count = array->count();
+  args.type = array->type();
+  args.tag = to_number<std::uint64_t>(options[0], "tag");
+  args.timeout_ms = milliseconds_of(options[1], "timeout", false);
+  Loans loans;
+  loans.arrays.push_back(*std::move(array));
+  return from(communicator).start(function, args, std::move(loans), communicator, Call::Return::kOnceSeen);
+}
+
 void define_transfers(py::class_<Communicator>& c) {
   c.def("send", [](Communicator& self, const py::object& array, const py::object& to, const py::tuple& options) {
     auto call = send_of(array, to, options);
@@ -610,6 +640,16 @@ void define_transfers(py::class_<Communicator>& c) {
           auto call = recv_of(array, source, options);
           return from(self).start(&lockstep_recv_async, call.args, std::move(call.loans), self);
         });
+  c.def("send_plain", [](const py::object& self, const py::object& tensors, const py::list& members, std::int64_t rank,
+                         const py::tuple& options) {
+    return begin_plain<lockstep_send_args>(self, tensors, members, rank, options, LOCKSTEP_SEND_ARGS_INIT,
+                                           &lockstep_send_args::to, &lockstep_send_async);
+  });
+  c.def("recv_plain", [](const py::object& self, const py::object& tensors, const py::list& members, std::int64_t rank,
+                         const py::tuple& options) {
+    return begin_plain<lockstep_recv_args>(self, tensors, members, rank, options, LOCKSTEP_RECV_ARGS_INIT,
+                                           &lockstep_recv_args::from, &lockstep_recv_async);
+  });
 }
 
 // ---- membership ----

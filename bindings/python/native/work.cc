@@ -120,20 +120,33 @@ bool Work::done() {
 }
 
 std::shared_ptr<Result> Work::result(const py::object& timeout) {
-  if (!done()) {
-    const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
+  // Without a limit, the wait itself is the only look.
+  if (timeout.is_none() ? !result_ : !done()) {
     lockstep_result& raw = blank_result();
-    lockstep_status status = LOCKSTEP_OK;
-    {
-      const WithoutGil released;
-      status = lockstep_wait(call_->work(), ms, &raw);
-    }
-    raise_pending();
-    if (status == LOCKSTEP_ERR_PENDING) raise_wait_timed_out(timeout);
+    const lockstep_status status = wait(timeout, &raw);
     if (!result_) ended(status, raw);  // another thread may have been first
   }
   if (result_->raw.status != LOCKSTEP_OK) raise(result_->raw.status, error_, py::cast(result_));
   return result_;
+}
+
+void Work::until_over() {
+  if (!result_ && on_end.is_none() && wait(py::none(), nullptr) == LOCKSTEP_OK) return call_->give_back();
+  result(py::none());
+}
+
+// Returns the call's status; `raw` may be null.
+lockstep_status Work::wait(const py::object& timeout, lockstep_result* raw) {
+  const std::int64_t ms = milliseconds_of(timeout, "timeout", true);
+  lockstep_status status = LOCKSTEP_OK;
+  {
+    const WithoutGil released;
+    status = lockstep_wait(call_->work(), ms, raw);
+  }
+  raise_pending();
+  if (status == LOCKSTEP_ERR_PENDING) raise_wait_timed_out(timeout);
+  if (status == LOCKSTEP_ERR_FORKED) check(status);
+  return status;
 }
 
 void Work::abort(const py::object& why) {
@@ -172,6 +185,7 @@ timeout: seconds, None for no limit, 0 to look once.
 Raises what the call ended with; WaitTimedOut (a TimeoutError) when the time is up: the call goes on.
 Ctrl-C ends the wait, and the call goes on.)")
       .def("result", &Work::result, py::arg("timeout") = py::none(), "The same as wait(), as in concurrent.futures.")
+      .def("_until_over", &Work::until_over)
       .def("abort", &Work::abort, py::arg("why") = "no reason given",
            R"(Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
 

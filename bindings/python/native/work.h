@@ -18,9 +18,14 @@ struct Awaited : py::object {
 class Work {
  public:
   Work(std::shared_ptr<Call> call, py::object owner) : call_(std::move(call)), owner_(std::move(owner)) {}
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  ~Work() { Call::let_go(std::move(call_)); }
 
   [[nodiscard]] bool done();
   std::shared_ptr<Result> result(const py::object& timeout);
+  // As result(None), for a caller that needs no Result.
+  void until_over();
   void abort(const py::object& why);
   [[nodiscard]] Numbers progress() const;
 
@@ -30,6 +35,7 @@ class Work {
   py::object on_end = py::none();
 
  private:
+  lockstep_status wait(const py::object& timeout, lockstep_result* raw);
   void ended(lockstep_status status, const lockstep_result& raw);
 
   std::shared_ptr<Call> call_;

@@ -58,6 +58,7 @@ class Membership:
     has_sent: whether this process has sent anything to one rank.
     end_of_run: why the run is over for this process, once a call has said so.
     chains: numbers of the calls that are made of several, equal on all members.
+    send_plain, recv_plain: begin a transfer of one plain tensor; see Communicator._plain_transfers().
     """
 
     def __init__(self, place: Place, store: Any, timeout: timedelta, members: Sequence[PeerId]) -> None:
@@ -67,6 +68,7 @@ class Membership:
         self.has_sent = False
         self.end_of_run: Error | None = None
         self.chains = itertools.count()
+        self.send_plain, self.recv_plain = place.run._plain_transfers()
         self._all_reduces: dict[tuple[OpName, float, int], Callable[[Any], Result]] = {}
 
     def all_reduce(self, op: OpName, seconds: float, elastic: bool) -> Callable[[Any], Result]:

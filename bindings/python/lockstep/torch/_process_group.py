@@ -36,7 +36,7 @@ from ._tensors import (
     reduction_of,
     transfer_array,
 )
-from ._work import Call, Ended, EndedWork, Transfer, Work
+from ._work import Call, Ended, EndedWork, PlainTransfer, Transfer, Work
 
 _LEAVE_WITHIN = 10.0  # seconds
 _FIRST_TAG_OF_CHAINS = 1 << 62
@@ -665,6 +665,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
         """Sends tensors to a rank. Ends when they are there. A lost partner: CollectiveError."""
+        now = self._now
+        if now is not None and self._coalesced is None:
+            now.has_sent, members = True, now.members
+            call = now.send_plain(tensors, members, destination, (tag, self._timeout.total_seconds()))
+            if call is not None:
+                return PlainTransfer(call, tensors, self._failure, members)
         run, partner, seconds = self.communicator, self._peer(destination), self._timeout.total_seconds()
         self._membership.has_sent = True
         calls = [
@@ -675,6 +681,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
         """Receives tensors from a rank. A lost partner: CollectiveError."""
+        now = self._now
+        if now is not None and self._coalesced is None:
+            members = now.members
+            call = now.recv_plain(tensors, members, source, (tag, self._timeout.total_seconds()))
+            if call is not None:
+                return PlainTransfer(call, tensors, self._failure, members)
         return self._recv(tensors, self._peer(source), tag)
 
     def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> Work:
@@ -689,12 +701,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def _transferred(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[], None]) -> Work:
         """The Work of transfers that were just begun."""
-        members = list(self._members)
-
-        def rank_of(partner: PeerId) -> int:
-            return members.index(partner)
-
-        return self._collected(Transfer(calls, tensors, lambda _: finish(), self._failure, rank_of))
+        return self._collected(Transfer(calls, tensors, lambda _: finish(), self._failure, self._members))
 
     # ---- several calls as one ----
 

@@ -15,7 +15,7 @@ from typing import Any, Callable, Protocol
 import torch
 import torch.distributed as dist
 
-from .. import _threads
+from .. import _lockstep, _threads
 from .._lockstep import Result
 from ..errors import Error, WaitTimedOut
 from ..types import PeerId
@@ -84,6 +84,11 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
     fail: makes the exception for an error of a call.
     """
 
+    _error: BaseException | None = None
+    _is_over = False
+    _future: torch.futures.Future[Any] | None = None
+    _started: torch.futures.Future[Any] | None = None
+
     def __init__(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Finish, fail: Fail) -> None:
         super().__init__()
         self._calls = list(calls)
@@ -91,11 +96,7 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
         self._finish = finish
         self._fail = fail
         self._streams = [torch.cuda.current_stream(device) for device in {one.device for one in tensors if one.is_cuda}]
-        self._error: BaseException | None = None
-        self._is_over = False
         self._ending = threading.Lock()
-        self._future: torch.futures.Future[Any] | None = None
-        self._started: torch.futures.Future[Any] | None = None
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits until the calls are over. Returns True. Raises CollectiveError; WaitTimedOut: the calls go on.
@@ -186,7 +187,7 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
 
 
 class Transfer(Work):
-    """Sends or receives in flight. rank_of: the rank of a partner."""
+    """Sends or receives in flight. members: the ranks' ids when the calls began; not changed later."""
 
     def __init__(
         self,
@@ -194,15 +195,49 @@ class Transfer(Work):
         tensors: Sequence[torch.Tensor],
         finish: Finish,
         fail: Fail,
-        rank_of: Callable[[PeerId], int],
+        members: Sequence[PeerId],
     ) -> None:
         super().__init__(calls, tensors, finish, fail)
-        self._rank_of = rank_of
+        self._members = members
 
     def _source_rank(self) -> int:
         """The rank that sent what was received. Waits. Torch's name."""
-        partner = self._calls[-1].wait().partner
-        return self._rank_of(partner)
+        partner: PeerId = self._calls[-1].wait().partner
+        return self._members.index(partner)
+
+
+class PlainTransfer(Transfer):
+    """A send or a recv of one tensor of the CPU: nothing remains to be done at its end. Small ones are frequent."""
+
+    def __init__(
+        self, call: _lockstep.Work, tensors: Sequence[torch.Tensor], fail: Fail, members: Sequence[PeerId]
+    ) -> None:
+        dist.Work.__init__(self)
+        self._call = call
+        self._calls = [call]
+        self._tensors = list(tensors)
+        self._fail = fail
+        self._members = members
+        self._ending = threading.Lock()
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until the transfer is over. Returns True. Raises CollectiveError; WaitTimedOut: the transfer goes on.
+
+        timeout: limit of this wait; none, or zero, for no limit.
+        """
+        if timeout is None and not self._is_over:
+            try:
+                self._call._until_over()
+            except Error:  # which the call raises again
+                return super().wait()
+            self._is_over = True
+            if self._started is not None:
+                self._complete_future()
+            return True
+        return super().wait(timeout)
+
+    def _finish_in_streams(self, results: Sequence[Result]) -> None:
+        pass
 
 
 class EndedWork(Work):
@@ -214,7 +249,6 @@ class EndedWork(Work):
         self._tensors = list(tensors)
         self._error = error
         self._is_over = True
-        self._future = self._started = None
         self._ending = threading.Lock()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
