@@ -581,7 +581,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
       watch(flow, beat, now, out);
-    } else if (flow.kind == Kind::kGreeting && is_dripping(flow, now)) {
+    } else if (flow.kind == Kind::kGreeting && flow.channel.progress().is_nearly_dead(now, progress_limit(flow.peer))) {
       drop_dripping(flow, now, out);
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
@@ -591,7 +591,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
     } else {
       set_timer(flow.since + options_.dial_timeout);
-      if (flow.kind == Kind::kGreeting) set_timer(now + drip_limit(flow, now) / 2);
+      if (flow.kind == Kind::kGreeting) set_timer(now + progress_limit(flow.peer) / 2);
     }
   }
   std::vector<PeerId> broken;
@@ -655,12 +655,6 @@ Duration Mesh::progress_limit(PeerId peer) const {
   return progress_limit(link == links_.end() ? Duration{} : link->second.round_trip);
 }
 
-// A stripe may wait behind the bytes of the others, on a line that they share.
-Duration Mesh::drip_limit(const Flow& flow, Instant now) {
-  const bool waits = flow.kind == Kind::kUp && another_works(links_.at(flow.peer), flow.channel.stream(), now);
-  return waits ? options_.link_silence : progress_limit(flow.peer);
-}
-
 template <typename Is>
 bool Mesh::any_other_stripe(const Link& link, StreamId than, Is is) {
   return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
@@ -673,23 +667,12 @@ bool Mesh::another_works(const Link& link, StreamId than, Instant now) {
   return any_other_stripe(link, than, [&](Flow& other) { return now - other.channel.progress().since() < limit; });
 }
 
-bool Mesh::is_dripping(Flow& flow, Instant now) {
-  const wire::Progress& progress = flow.channel.progress();
-  // drip_limit() is never shorter, and asks the other stripes.
-  return progress.has_begun() && progress.is_nearly_dead(now, progress_limit(flow.peer)) &&
-         progress.is_nearly_dead(now, drip_limit(flow, now));
-}
-
 // As long as the pauses of this stream allow: a neighbour may have longer heartbeats than this peer.
-Duration Mesh::silence_alone(Flow& flow) {
+Duration Mesh::silence_limit(Flow& flow, Duration round_trip) const {
   const Duration pause = flow.channel.progress().pause();
   if (pause.ns == 0) return options_.link_silence;
   const Duration beats = std::max(options_.link_heartbeat, pause) * kMissedBeats;
-  return std::min(options_.link_silence, beats + links_.at(flow.peer).round_trip * kRoundTrips);
-}
-
-Duration Mesh::silence_limit(Flow& flow, Instant now) {
-  return another_works(links_.at(flow.peer), flow.channel.stream(), now) ? options_.link_silence : silence_alone(flow);
+  return std::min(options_.link_silence, beats + round_trip * kRoundTrips);
 }
 
 Duration Mesh::down_limit(const Link& link, const Stripe& stripe) const {
@@ -702,10 +685,13 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   // Nothing is read while a segment waits for its place, on our own kernels as a rule: that the other side is silent is
   // not known.
   if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
-  if (is_dripping(flow, now)) return drop_dripping(flow, now, out);
-  const Instant since = flow.channel.progress().since();
-  Instant limit = since + silence_alone(flow);
-  if (limit < next_heartbeat_) limit = since + silence_limit(flow, now);  // otherwise the next beat comes first
+  const Link& link = links_.at(flow.peer);
+  // Then this stripe may wait behind the bytes of the others, on a line that they share.
+  const bool other_works = another_works(link, flow.channel.stream(), now);
+  const Duration drips = other_works ? options_.link_silence : progress_limit(link.round_trip);
+  if (flow.channel.progress().is_nearly_dead(now, drips)) return drop_dripping(flow, now, out);
+  const Duration silence = other_works ? options_.link_silence : silence_limit(flow, link.round_trip);
+  const Instant limit = flow.channel.progress().since() + silence;
   if (now >= limit) {
     if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
     return;
@@ -717,9 +703,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
     flow.channel.writer.message(wire::Heartbeat{}, term_);
   }
   set_timer(std::min(limit, next_heartbeat_));
-  const wire::Progress& progress = flow.channel.progress();
-  if (progress.is_fresh(now, options_.link_heartbeat)) return;
-  set_timer(progress.look_at(now, options_.link_heartbeat, drip_limit(flow, now)));
+  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drips));
 }
 
 // What was on its way goes again on the next stream of the stripe (rule 35). If no other stripe makes progress, the

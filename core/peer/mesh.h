@@ -238,12 +238,10 @@ class Mesh {
   // ---- progress (rule 51) ----
   [[nodiscard]] Duration progress_limit(Duration round_trip) const;
   [[nodiscard]] Duration progress_limit(PeerId peer) const;
-  [[nodiscard]] Duration drip_limit(const Flow& flow, Instant now);
   // Whether a stripe with another stream than this makes progress.
   [[nodiscard]] bool another_works(const Link& link, StreamId than, Instant now);
-  [[nodiscard]] bool is_dripping(Flow& flow, Instant now);
-  [[nodiscard]] Duration silence_alone(Flow& flow);  // if no other stripe makes progress
-  [[nodiscard]] Duration silence_limit(Flow& flow, Instant now);
+  // If no other stripe makes progress.
+  [[nodiscard]] Duration silence_limit(Flow& flow, Duration round_trip) const;
   [[nodiscard]] Duration down_limit(const Link& link, const Stripe& stripe) const;
   void watch(Flow& flow, bool beat, Instant now, Effects& out);
   void drop_dripping(Flow& flow, Instant now, Effects& out);

@@ -67,18 +67,14 @@ class Progress {
   [[nodiscard]] static Duration limit(Duration beat, Duration round_trip, Duration most) {
     return std::min(most, std::max(beat * 2, kLeastPatience) + round_trip * kRoundTrips);
   }
-  // Bytes have come since the last progress.
-  [[nodiscard]] bool has_begun() const { return bytes_ > 0; }
   // No progress for so long, and bytes have come after half of that time: a sender that stands still sends none, and
   // the bytes of a line that was interrupted come in packets, with all of a message.
   [[nodiscard]] bool is_nearly_dead(Instant now, Duration limit) const {
     return now - since_ >= limit && bytes_ > 0 && heard_ - since_ >= limit / 2;
   }
-  // The next beat is early enough to judge the stream.
-  [[nodiscard]] bool is_fresh(Instant now, Duration beat) const { return now - since_ <= beat + beat / 4; }
-  // When a stream that is not fresh is to be judged; kNever: it is fresh.
+  // When a stream that is not to be judged at its next beat is to be judged; kNever: it is early enough then.
   [[nodiscard]] Instant look_at(Instant now, Duration beat, Duration limit) const {
-    if (is_fresh(now, beat)) return kNever;
+    if (now - since_ <= beat + beat / 4) return kNever;
     return std::max(since_ + limit, now + beat / 4);
   }
   // "3 bytes in 1000 ms, and no message came to its end"

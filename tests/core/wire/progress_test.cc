@@ -82,9 +82,7 @@ TEST(Progress, FramesAreProgressHoweverSmall) {
 TEST(Progress, AStreamThatIsOverdueIsLookedAtSooner) {
   Line line;
   line.frame(0);
-  EXPECT_TRUE(line.progress.is_fresh(at(500), kBeat));
   EXPECT_EQ(line.progress.look_at(at(500), kBeat, Line::kLimit), kNever);
-  EXPECT_FALSE(line.progress.is_fresh(at(700), kBeat));
   EXPECT_EQ(line.progress.look_at(at(700), kBeat, Line::kLimit), at(1000));
   EXPECT_EQ(line.progress.look_at(at(1000), kBeat, Line::kLimit), at(1125));
   line.progress.forgive(at(1100));
