@@ -199,6 +199,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     if (lied) return {};
     return who + " sees a breach of the protocol: " + trace::to_line(event);
   }
+  if (process == 0 && event.kind == trace::Kind::kCommitted) committed_.insert(event.round);
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
     Life& life = excuses_.life(*about);
     const bool known = life.lost || life.leaves;  // a leaver may be out of the run before it hears so
@@ -487,7 +488,10 @@ Complaint Causes::aborted(const Call& call, const wire::View* founding, const Fi
   const peer::Outcome& outcome = *call.outcome;
   if (call.kind != CallKind::kCollective) return {};
   if (outcome.status == Status::kOk) {
-    contributors_.insert(outcome.contributors->begin(), outcome.contributors->end());
+    // Members may commit among themselves before the coordinator knows (rule 14): until then it counts no newcomer's.
+    if (committed_.contains(outcome.round)) {
+      contributors_.insert(outcome.contributors->begin(), outcome.contributors->end());
+    }
     return {};
   }
   const bool alone = outcome.round == RoundKey{};

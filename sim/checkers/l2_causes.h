@@ -128,7 +128,8 @@ class Causes {
   bool only_flips_ = true;
   bool has_strangers_ = false;
   bool has_deviated_ = false;      // a program was made to call something else, or nothing
-  std::set<PeerId> contributors_;  // members that have taken part in a round
+  std::set<RoundKey> committed_;   // rounds that the coordinator has committed
+  std::set<PeerId> contributors_;  // members that have taken part in one of them
   bool has_aborted_ = false;       // some call has ended without a result
   bool has_guests_ = false;
   bool is_scripted_ = false;
