@@ -138,6 +138,8 @@ class PeerHost {
     const auto& outcome = calls_.at(call).outcome;
     return outcome ? &*outcome : nullptr;
   }
+  // The newest view that was installed when the call ended.
+  [[nodiscard]] ViewNumber ended_in(CallId call) const { return calls_.at(call).ended_in; }
   // Bytes of the state that are here, and of how many.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> progress(CallId call) const { return calls_.at(call).progress; }
   // What lies in the call's two places now.
@@ -185,6 +187,7 @@ class PeerHost {
     BufferRef send;
     BufferRef recv;
     std::optional<peer::Outcome> outcome;
+    ViewNumber ended_in;
     std::pair<std::uint64_t, std::uint64_t> progress;
   };
 
@@ -223,6 +226,7 @@ class PeerHost {
     Call& call = calls_.at(complete.call);
     LOCKSTEP_ASSERT(!call.outcome);  // S8
     call.outcome = std::move(complete.outcome);
+    if (!views.empty()) call.ended_in = views.back().number;
     for (const BufferId buffer : call.buffers) memory_.take_back(buffer);
   }
   void carry_out(const peer::Installed& installed) { views.push_back(*installed.view); }

@@ -303,32 +303,35 @@ void Peer::Machine::on_put_off() {
   update_links();
 }
 
-// Rules 6 and 7: the proposal holds, and verdicts reach callers now.
+// Rules 6 and 7: the proposal holds, and verdicts reach callers now. A caller whose call ends by this change finds the
+// new members.
 void Peer::Machine::on_install(const wire::Install& in) {
   if (!views_.proposal() || views_.proposal()->number != in.number) return check("installed what it had not proposed");
   const wire::Propose change = views_.take_proposal();
   const bool rejoins = change.view.cohort != context_.view->cohort && views_.is_in(change.view);
+  auto view = std::make_shared<const wire::View>(change.view);
+  // A leaver that still finishes rounds is no member.
+  if (view->number != context_.view->number && views_.is_in(*view)) context_.out().emplace_back(Installed{view});
   for (const wire::Verdict& verdict : change.verdicts) {
     check(rounds_.on_verdict(verdict, rejoins));
     if (admission_.is_over()) return;
   }
   rounds_.give_up_touched(change);
-  install(change);
+  install(std::move(view), change);
 }
 
 // Rule 4: a view is installed whole. A new cohort begins with an admission (rule 18).
-void Peer::Machine::install(const wire::Propose& change) {
+void Peer::Machine::install(std::shared_ptr<const wire::View> view, const wire::Propose& change) {
   const bool admission = change.view.cohort != context_.view->cohort;
   const bool changed = change.view.number != context_.view->number;
   const bool joins = admission_.life() == Admission::Life::kJoining && views_.is_in(change.view);
-  const auto before = std::exchange(context_.view, std::make_shared<const wire::View>(change.view));
+  const auto before = std::exchange(context_.view, std::move(view));
   if (changed) point_to_point_.on_view(*before, change);
   if (joins) {
     admission_.become_member();
     transfers_.finish_prefetches(Status::kOk, {});
   }
-  if (changed && views_.is_in(*context_.view)) {  // a leaver that still finishes rounds is no member
-    context_.out().emplace_back(Installed{context_.view});
+  if (changed && views_.is_in(*context_.view)) {
     context_.note({.kind = joins ? trace::Kind::kJoined : trace::Kind::kViewChanged,
                    .view = context_.view->number,
                    .peer = {},

@@ -64,7 +64,7 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   void on_unanswered(std::string text) override;
   void on_propose(wire::Propose proposal);
   void on_install(const wire::Install& install);
-  void install(const wire::Propose& change);
+  void install(std::shared_ptr<const wire::View> view, const wire::Propose& change);
   void on_put_off();
   void on_elected(const wire::Elected& elected);
   void on_admit_ended(const wire::AdmitEnded& ended);

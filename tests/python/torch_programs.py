@@ -394,8 +394,10 @@ def loses_partner() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.barrier()
     if rank == 0:
-        assert failure_of(lambda: dist.recv(torch.empty(3), size - 1)).lost == [size - 1]
-        assert failure_of(lambda: dist.recv(torch.empty(3), size - 1, group=two)).lost == [1]
+        error = failure_of(lambda: dist.recv(torch.empty(3), size - 1))
+        assert error.lost == [size - 1], error
+        error = failure_of(lambda: dist.recv(torch.empty(3), size - 1, group=two))
+        assert error.lost == [1], error
     assert lockstep.torch.shrink() == [size - 1]
     print("survived", flush=True)
     dist.destroy_process_group()

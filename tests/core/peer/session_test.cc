@@ -280,6 +280,32 @@ TEST(Loss, EndsRoundsThatMustNotBeRetried) {
   EXPECT_FALSE(run.me.run_over);
 }
 
+// A caller whose call ends because of a loss looks who is left: it must not find the lost member.
+TEST(Loss, CallsThatItEndsFindTheNewMembers) {
+  for (const PeerId lost : {kLow, kHigh}) {
+    Peer3 run;
+    Request request;
+    request.collective = wire::Collective::kBarrier;
+    request.retry = false;
+    std::vector<CallId> ended;
+    for (const std::uint64_t tag : {7, 8}) {
+      request.tag = Tag{tag};
+      ended.push_back(run.me.launch(request, 0));
+    }
+    ended.push_back(run.me.send(lost, Tag{7}, 8000));
+    ended.push_back(run.me.receive(lost, Tag{7}, 8));
+    run.me.run();
+    wire::Propose change = run.loss_of(lost);  // it has room for a verdict on one of the rounds
+    change.verdicts.push_back({Peer3::key(7), Generation{1}, Status::kPeerLost, 0, "lost"});
+    run.install(change);
+    for (const CallId call : ended) {
+      ASSERT_NE(run.me.outcome(call), nullptr) << call.value;
+      EXPECT_EQ(run.me.outcome(call)->status, Status::kPeerLost) << run.me.outcome(call)->text;
+      EXPECT_EQ(run.me.ended_in(call), ViewNumber{2}) << call.value;
+    }
+  }
+}
+
 TEST(Abort, CutsALongReason) {
   const std::string why = std::string(kMaxTextBytes - 1, 'x') + "\xc3\xbc" + std::string(1U << 20U, 'x');
   const std::string kept(kMaxTextBytes - 1, 'x');
