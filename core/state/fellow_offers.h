@@ -24,6 +24,7 @@ class FellowOffers {
 
   // An offer of a fellow that is not used yet, because this peer does not know which pieces it misses.
   void keep(PeerId fellow, PieceIndex piece) { early_[fellow].insert(piece); }
+  [[nodiscard]] bool has_kept(PeerId fellow) const { return early_.contains(fellow); }
   [[nodiscard]] std::map<PeerId, std::set<PieceIndex>> take() { return std::exchange(early_, {}); }
 
   template <typename Archive>

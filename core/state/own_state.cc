@@ -7,6 +7,7 @@
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/kernels/checksum.h"
+#include "core/state/piece_digests.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -113,12 +114,8 @@ std::optional<wire::StateEntry> OwnState::entry(const wire::AskEntry& ask) const
 }
 
 wire::PieceDigests OwnState::answer(const RoundKey& key, AttemptId attempt, std::uint32_t first) const {
-  LOCKSTEP_ASSERT(first <= pieces_.count());
-  wire::PieceDigests digests{key, attempt, first, {}, {}};
-  const std::uint32_t end = std::min(pieces_.count(), first + kMaxDigestsPerMessage);
-  for (std::uint32_t piece = first; piece < end; ++piece) digests.digests.push_back(*digests_[piece]);
-  if (first == 0) digests.values = values_;
-  return digests;
+  return digests_from(
+      key, attempt, first, pieces_.count(), [&](std::uint32_t piece) { return *digests_[piece]; }, values_);
 }
 
 // ---- pieces of an elected state ----

@@ -1,9 +1,11 @@
 #include "core/state/sync.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/state/piece_digests.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::state {
@@ -93,7 +95,7 @@ void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
   if (!attempt_.elected || attempt_.stopped) return;
   const auto& [key, attempt] = attempt_.name;
   for (const auto& [peer, first] : attempt_.requests.take_digests()) {
-    if (!attempt_.receives) out.emplace_back(peer, own_.answer(key, attempt, first));
+    if (knows_digests()) out.emplace_back(peer, digests_for(first));
   }
   watch_sources(linked, now);
   if (attempt_.receives && !attempt_.fetch) ask_digests(linked, now, out);
@@ -115,12 +117,23 @@ void Sync::watch_sources(const std::set<PeerId>& linked, Instant now) {
   }
 }
 
+// Digests of the elected state, of one that is published, or of those that this receiver has fetched.
+wire::PieceDigests Sync::digests_for(std::uint32_t first) const {
+  const auto& [key, attempt] = attempt_.name;
+  if (!attempt_.receives) return own_.answer(key, attempt, first);
+  const Digests& known = attempt_.query.digests();
+  return digests_from(
+      key, attempt, first, own_.pieces().count(), [&](std::uint32_t piece) { return known.pieces[piece]; },
+      known.values);
+}
+
 std::size_t Sync::turn() const {
   const std::vector<PeerId>& receivers = attempt_.elected->receivers;
   return static_cast<std::size_t>(std::find(receivers.begin(), receivers.end(), self_) - receivers.begin());
 }
 
-// Rule 38: asks one source, beginning at this receiver's own turn. So receivers ask different sources.
+// Rule 38: asks one source, beginning at this receiver's own turn. So receivers ask different sources. Without a link to
+// any source it asks a fellow receiver: one that offers pieces knows the digests.
 void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out) {
   const std::optional<PeerId> asked = attempt_.query.asked();
   if (asked && linked.contains(*asked)) return;
@@ -129,6 +142,11 @@ void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& ou
   for (std::size_t i = 0; i < sources().size(); ++i) {
     const PeerId source = sources()[(first + i) % sources().size()];
     if (linked.contains(source) && attempt_.trust.trusts(source)) willing.push_back(source);
+  }
+  if (willing.empty()) {
+    std::ranges::copy_if(attempt_.elected->receivers, std::back_inserter(willing), [&](PeerId fellow) {
+      return attempt_.fellows.has_kept(fellow) && linked.contains(fellow) && attempt_.trust.trusts(fellow);
+    });
   }
   const std::optional<PeerId> chosen = attempt_.query.begin(willing, now);
   if (chosen) out.emplace_back(*chosen, wire::AskDigests{attempt_.name.key, attempt_.name.attempt, 0});
@@ -145,7 +163,7 @@ void Sync::tell_fellows(const std::set<PeerId>& linked, Messages& out) {
 }
 
 bool Sync::on_ask(PeerId from, const wire::AskDigests& ask) {
-  if (ask.first > own_.pieces().count() || attempt_.receives) return false;
+  if (ask.first > own_.pieces().count() || !(knows_digests() || attempt_.stopped)) return false;
   if (!attempt_.stopped) attempt_.requests.ask_digests(from, ask.first);
   return true;
 }
@@ -158,6 +176,7 @@ bool Sync::on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Me
   switch (attempt_.query.on_digests(in, own_.pieces(), values, elected.root, now)) {
     case DigestQuery::Answer::kWrong: return false;
     case DigestQuery::Answer::kMore:
+      attempt_.reach.linked();
       out.emplace_back(from, wire::AskDigests{attempt_.name.key, attempt_.name.attempt, attempt_.query.next_piece()});
       return true;
     case DigestQuery::Answer::kComplete: begin_fetch(); return true;

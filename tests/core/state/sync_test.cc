@@ -271,6 +271,63 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
 }
 
 // Two pieces are corrupted on the way.
+// A receiver that reaches no source takes the state over from another receiver; one that lies is not asked again.
+TEST(Sync, AReceiverWithoutALinkToASourceTakesTheStateFromAFellow) {
+  for (const bool first_lies : {false, true}) {
+    Host source({0, 1}, kSizes, 7, 4);
+    Host near({0, 5}, kSizes, 8, 0);
+    Host far({0, 6}, kSizes, 9, 0);
+    for (Host* host : {&source, &near, &far}) (void)digests_of(*host);
+    const Digest root = source.sync->claim().root;
+    const PeerId liar{0, 4};
+    for (Host* host : {&source, &near, &far}) {
+      host->sync->elected({}, {4, root, {source.id}, {liar, near.id, far.id}});
+    }
+    Sync::Messages out;
+    const auto ask = [&](Host& host, const std::set<PeerId>& linked) {
+      out.clear();
+      host.sync->ask(linked, {}, out);
+    };
+    const auto last = [&]<typename Message>(Message) { return std::get<Message>(out.back().second); };
+    ask(far, {near.id});
+    EXPECT_TRUE(out.empty()) << "the fellow offers nothing yet";
+    EXPECT_FALSE(near.sync->on_ask(far.id, wire::AskDigests{}));
+    ask(near, {source.id, far.id});
+    ASSERT_TRUE(source.sync->on_ask(near.id, last(wire::AskDigests{})));
+    ask(source, {near.id});
+    const wire::PieceDigests digests = last(wire::PieceDigests{});
+    ASSERT_TRUE(near.sync->on_digests(source.id, digests, {}, out));
+    ASSERT_TRUE(far.sync->on_have(near.id, {{}, {}, {0}}));
+    if (first_lies) {
+      ASSERT_TRUE(far.sync->on_have(liar, {{}, {}, {1}}));
+    }
+    ask(far, {near.id, liar});
+    ASSERT_EQ(out.size(), 1U);
+    if (first_lies) {
+      EXPECT_EQ(out.back().first, liar);
+      wire::PieceDigests lie = digests;
+      lie.digests[0].low ^= 1;
+      EXPECT_FALSE(far.sync->on_digests(liar, lie, {}, out));
+      far.sync->distrust(liar);
+      ask(far, {near.id, liar});
+    }
+    ASSERT_EQ(out.size(), 1U);
+    EXPECT_EQ(out.back().first, near.id);
+    ASSERT_TRUE(near.sync->on_ask(far.id, last(wire::AskDigests{})));
+    ask(near, {source.id, far.id});
+    const auto answer =
+        std::ranges::find_if(out, [](const auto& to) { return std::holds_alternative<wire::PieceDigests>(to.second); });
+    ASSERT_NE(answer, out.end());
+    EXPECT_EQ(answer->first, far.id);
+    EXPECT_EQ(std::get<wire::PieceDigests>(answer->second).digests, digests.digests);
+    Sync::Messages more;
+    ASSERT_TRUE(far.sync->on_digests(near.id, std::get<wire::PieceDigests>(answer->second), {}, more));
+    ask(far, {near.id});
+    ASSERT_EQ(out.size(), 1U);
+    EXPECT_EQ(last(wire::AskPieces{}).pieces, (std::vector<std::uint32_t>{0})) << "what the fellow has";
+  }
+}
+
 TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   Network net(8);
   net.add(kSizes, 7, 4).spoils = 2;
