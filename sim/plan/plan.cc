@@ -158,6 +158,15 @@ bool counts_from_start(const Entry& entry) {
   return entry.launch == 0 && entry.commit == 0 && entry.view == 0 && entry.event == 0 && entry.piece == 0;
 }
 
+bool needs_time_out(const Plan& plan) {
+  const auto number_of = [&](Fault fault) { return std::ranges::count(plan.entries, fault, &Entry::fault); };
+  if (number_of(Fault::kMismatch) > 0) return true;
+  const auto skips = number_of(Fault::kSkip);
+  const std::size_t ops = std::max<std::size_t>(plan.program.ops_per_step, plan.program.work.size());
+  return skips > 1 ||
+         (skips == 1 && (plan.program.steps_per_admit != 1 || plan.gangs.groups != 1 || plan.links.window < ops));
+}
+
 std::string validate_plan(const Plan& plan) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30U;
   constexpr std::uint32_t kMostSends = 1000;

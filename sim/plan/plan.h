@@ -203,6 +203,11 @@ std::uint32_t most_strangers(const Plan& plan);
 // Whether `after` counts from the start of the run.
 bool counts_from_start(const Entry& entry);
 
+// Whether calls may wait for ever for a peer that calls something else, or nothing: such a program needs a time-out. A
+// peer that skips one call tells the others by its next admit; its other calls end before, if all find a place at once
+// (rule 43), in one group, with no second peer that skips another call.
+bool needs_time_out(const Plan& plan);
+
 // Why a plan, or an entry of the plan, cannot run; empty: it can.
 std::string validate_plan(const Plan& plan);
 std::string validate_entry(const Plan& plan, const Entry& entry);

@@ -686,11 +686,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     return std::any_of(plan.entries.begin(), plan.entries.end(),
                        [&](const Entry& entry) { return entry.fault == fault; });
   };
-  // Peers that wait for a peer that skipped a call need a time-out, unless that peer calls admit next, which tells
-  // them. Two peers that skip different calls of one step wait for each other.
-  const auto skips = std::count_if(plan.entries.begin(), plan.entries.end(),
-                                   [](const Entry& entry) { return entry.fault == Fault::kSkip; });
-  const bool is_told = draws.permille(500) && plan.program.steps_per_admit == 1 && plan.gangs.groups == 1 && skips == 1;
+  const bool is_told = draws.permille(500) && !needs_time_out(plan);
   const bool waits = has(Fault::kMismatch) || (has(Fault::kSkip) && !is_told);
   if (waits || draws.permille(50))
     plan.program.call_timeout = plan.heartbeat * static_cast<std::int64_t>(draws.range(30, 80));
@@ -705,6 +701,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (draws.permille(750))
     plan.end.heal_after = plan.heartbeat * static_cast<std::int64_t>(draws.range(0, 8)) + nanoseconds(1);
   narrow(plan, draws, dice);
+  if (needs_time_out(plan) && plan.program.call_timeout.ns == 0) plan.program.call_timeout = plan.heartbeat * 50;
   if (draws.permille(500)) plan.links.turns = static_cast<std::uint32_t>(draws.range(1, 3));
   plan.state.publish = plan.state.shared && draws.permille(600);
   draw_states(plan, dice);

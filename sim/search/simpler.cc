@@ -102,12 +102,9 @@ void add_rounded(Candidates& out, const Plan& plan, auto&& field) {
 }  // namespace
 
 bool is_lawful(const Plan& plan) {
-  if (!validate_plan(plan).empty()) return false;
+  if (!validate_plan(plan).empty() || (needs_time_out(plan) && plan.program.call_timeout.ns == 0)) return false;
   std::set<std::uint32_t> gone;
   for (const Entry& entry : plan.entries) {
-    const bool waits = entry.fault == Fault::kMismatch ||
-                       (entry.fault == Fault::kSkip && (plan.program.steps_per_admit != 1 || plan.gangs.groups != 1));
-    if (waits && plan.program.call_timeout.ns == 0) return false;
     if (entry.fault == Fault::kVanish && entry.number != 0) gone.insert(entry.a);
     if (entry.a > plan.peers || entry.b > plan.peers) return false;
   }
