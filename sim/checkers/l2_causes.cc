@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -199,7 +200,12 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     if (lied) return {};
     return who + " sees a breach of the protocol: " + trace::to_line(event);
   }
-  if (process == 0 && event.kind == trace::Kind::kCommitted) committed_.insert(event.round);
+  if (process == 0 && event.kind == trace::Kind::kCommitted) {
+    committed_.insert(event.round);
+    for (const Life& life : excuses_.lives()) {
+      if (life.view != nullptr && life.view->cohort >= event.round.cohort) may_have_contributed_.insert(life.id);
+    }
+  }
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
     Life& life = excuses_.life(*about);
     const bool known = life.lost || life.leaves;  // a leaver may be out of the run before it hears so
@@ -215,6 +221,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
         return text_of(life.id) + " is taken out of the run for its arguments (" + event.text +
                "), and has taken part in a round";
       }
+      misfits_.insert(event.peer);
       if (has_deviated_ || has_guests_) return {};
     }
     contributors_.erase(event.peer);
@@ -455,12 +462,24 @@ bool Causes::excuses_invalid_argument(const JudgedRound& round) const {
   });
 }
 
+// The arguments of a member differ. Rule 52: if it is the only newcomer, it ends alone, with all of its calls.
+bool Causes::excuses_mismatch(const JudgedRound& round) const {
+  if (misfits_.contains(round.call.peer) || round.any_call(does_not_vote)) return true;
+  std::vector<std::uint32_t> odd;
+  std::ranges::copy_if(round.members, std::back_inserter(odd),
+                       [&](std::uint32_t process) { return is_out_of_step(round, process); });
+  if (odd.size() != 1 || odd.front() == round.call.process) return !odd.empty();
+  return may_have_contributed_.contains(excuses_.life(odd.front()).id) || round.any_member([&](std::uint32_t process) {
+    return process != odd.front() && !contributors_.contains(excuses_.life(process).id);
+  });
+}
+
 // Whether a known cause explains this outcome.
 bool Causes::excuse(const JudgedRound& round) const {
   const auto out_of_step = [&](std::uint32_t process) { return is_out_of_step(round, process); };
   switch (round.outcome.status) {
     case Status::kOk: return true;
-    case Status::kMismatch: return round.any_member(out_of_step) || round.any_call(does_not_vote);
+    case Status::kMismatch: return excuses_mismatch(round);
     case Status::kAborted: return excuses_abort(round);
     case Status::kTimedOut: return excuses_time_out(round);
     case Status::kCohortClosed: return excuses_closed_cohort(round);

@@ -117,6 +117,7 @@ class Causes {
   [[nodiscard]] bool excuses_lost_peer(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_changed_world(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_invalid_argument(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_mismatch(const JudgedRound& round) const;
   [[nodiscard]] bool names_some(std::string_view list, const std::function<bool(std::uint32_t)>& is) const;
 
   std::uint32_t founders_;
@@ -127,10 +128,12 @@ class Causes {
   bool waits_for_more_ = false;
   bool only_flips_ = true;
   bool has_strangers_ = false;
-  bool has_deviated_ = false;      // a program was made to call something else, or nothing
-  std::set<RoundKey> committed_;   // rounds that the coordinator has committed
-  std::set<PeerId> contributors_;  // members that have taken part in one of them
-  bool has_aborted_ = false;       // some call has ended without a result
+  bool has_deviated_ = false;              // a program was made to call something else, or nothing
+  std::set<RoundKey> committed_;           // rounds that the coordinator has committed
+  std::set<PeerId> contributors_;          // members that have taken part in one of them
+  std::set<PeerId> may_have_contributed_;  // these, and members whose part in a round the coordinator may know alone
+  std::set<PeerId> misfits_;               // taken out of the run for their arguments
+  bool has_aborted_ = false;               // some call has ended without a result
   bool has_guests_ = false;
   bool is_scripted_ = false;
 };

@@ -302,6 +302,40 @@ TEST_F(L2Causes, AProgramThatIsOutOfStepIsAnExcuseUntilItsCohortIsOver) {
   EXPECT_TRUE(ends(closed));
 }
 
+// Rule 52. h1 to h3 have taken part in a round; h4 comes later, and its program is out of step.
+TEST_F(L2Causes, OneNewcomerThatDiffersEndsAloneWithAllOfItsCalls) {
+  constexpr PeerId kD{0xd, 4};
+  const trace::Event commit{.kind = trace::Kind::kCommitted, .view = {}, .peer = {}, .round = kRound, .text = {}};
+  EXPECT_FALSE(causes_.noted(kCoordinator, commit));
+  Call first = call(Status::kOk, {});
+  first.outcome = committed({kA, kB, kC});
+  EXPECT_FALSE(ends(first));
+  wire::View next = *view_;
+  next.number = ViewNumber{2};
+  next.cohort = CohortId{2};
+  next.members.push_back({.id = kD, .group = GroupId{0}, .gang = {}, .address = {}, .name = {}});
+  view_ = std::make_shared<const wire::View>(next);
+  const std::uint32_t newcomer = start(kD, 4);
+  for (std::uint32_t process = 1; process <= newcomer; ++process) causes_.installed(process, view_);
+  causes_.began({.fault = Fault::kMismatch, .a = 4});
+  const auto mismatch = [&](PeerId by) {
+    Call call = this->call(Status::kMismatch, "arguments differ", by);
+    call.outcome->round.cohort = CohortId{2};
+    return call;
+  };
+  EXPECT_FALSE(ends(mismatch(kD)));
+  EXPECT_TRUE(ends(mismatch(kA)));
+  EXPECT_FALSE(coordinator_loses(kD, "arguments differ", Status::kMismatch));
+  Call other = mismatch(kD);
+  other.outcome->round.tag = Tag{6};
+  EXPECT_FALSE(ends(other)) << "every call of a newcomer that is taken out ends so";
+  EXPECT_TRUE(coordinator_loses(kA, "arguments differ", Status::kMismatch)) << "it has taken part in a round";
+  trace::Event later = commit;
+  later.round.cohort = CohortId{2};
+  EXPECT_FALSE(causes_.noted(kCoordinator, later));
+  EXPECT_FALSE(ends(mismatch(kA))) << "the coordinator may know of a round of h4";
+}
+
 TEST_F(L2Causes, TooFewAreLeftOnlyWhenSomeAreGone) {
   Call few = call(Status::kBelowMinimum, "h1: the group has 2 members, the call wants at least 3");
   few.request.minimum_world = 3;
