@@ -35,6 +35,7 @@ struct CopyJob {   // into = from
 struct VerifyJob {  // checksum(from) must equal `expected`
   BufferRef from;
   std::uint64_t expected = 0;
+  bool again = false;  // of memory of this peer, whose checksum was computed before
 };
 
 // ---- elements of any type ----

@@ -45,7 +45,11 @@ void Greetings::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
   const Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
   if (attempt.downstream_ready || !operation.is_one_small_segment() || !operation.sends_partial()) return;
-  if (attempt.eager) return operation.send_partial_again(stripe, stream);
+  if (attempt.eager) {
+    operation.send_partial_again(stripe, stream);
+    operation.prepare(context_.jobs.collected());
+    return context_.start_jobs(attempt.jobs);
+  }
   context_.mesh.say_on(stream, wire::Offer{*round.key, round.generation, round.what, false});
 }
 

@@ -532,22 +532,30 @@ void Mesh::reset_link(PeerId peer, const std::string& why, Instant now, Effects&
   }
 }
 
-void Mesh::forgive(PeerId peer) {
-  if (const auto at = links_.find(peer); at != links_.end()) at->second.faults = 0;
+void Mesh::reopen(StreamId stream, PeerId peer, const std::string& why, Instant now, Effects& out) {
+  const auto at = flows_.find(stream);
+  if (at != flows_.end() && at->second.kind != Kind::kDying) return close_as_wrong(at->second, why, now, out);
+  for (auto& [id, flow] : flows_) {
+    if (flow.kind == Kind::kUp && flow.peer == peer) close_as_wrong(flow, why, now, out);
+  }
 }
 
 // Rules 3 and 23: a stream that breaks the protocol is closed, and may be opened again, because bits flip on the way. A
 // link on which that happens again and again is reported to the coordinator. A stranger has no link.
 void Mesh::break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out) {
+  const PeerId peer = flow.peer;
+  close_as_wrong(flow, why, now, out);
+  note_fault(peer, 1, "breaks the protocol again and again: " + why, now);
+}
+
+void Mesh::close_as_wrong(Flow& flow, const std::string& why, Instant now, Effects& out) {
   out.emplace_back(trace::Event{.kind = trace::Kind::kProtocolError,
                                 .view = {},
                                 .peer = flow.peer,
                                 .round = {},
                                 .status = Status::kProtocolError,
                                 .text = why});
-  const PeerId peer = flow.peer;
   drop(flow, false, now, out);
-  note_fault(peer, 1, "breaks the protocol again and again: " + why, now);
 }
 
 void Mesh::note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now) {

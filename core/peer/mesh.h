@@ -92,9 +92,10 @@ class Mesh {
   // What came on this stream was not what was sent. False: it is gone already.
   bool reset(StreamId stream, const std::string& why, Instant now, Effects& out);
   // The same, on a stream that is gone: all of the link begins anew, so that what is missing is told.
-  // Streams were reset for what is no fault of the link.
-  void forgive(PeerId peer);
   void reset_link(PeerId peer, const std::string& why, Instant now, Effects& out);
+  // Rule 35: a payload that came on this stream of this peer has a wrong checksum. The stream begins anew, or all of
+  // the link if the stream is gone. That is no fault of the link: memory may have changed at either end.
+  void reopen(StreamId stream, PeerId peer, const std::string& why, Instant now, Effects& out);
   // Takes the round's memory back from all streams; true once none holds any. Call again until it is.
   bool release(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
   // The same for a point-to-point transfer to this peer, or from it.
@@ -233,6 +234,7 @@ class Mesh {
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
   void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
+  void close_as_wrong(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now);
   // ---- progress (rule 51) ----

@@ -100,10 +100,7 @@ void PointToPoint::send(Send in) {
   const std::uint64_t bytes = in.what.memory.length;
   send.segments = OutgoingSegments(in.what.memory, transfer_segment_bytes(bytes, context_.options.segment_bytes));
   send.jobs = context_.jobs.open(Jobs::Use::kSend, order);
-  if (fits_early(send.segments.tensor())) {
-    send.segments.prepare(context_.jobs.collected());
-    context_.start_jobs(send.jobs);
-  }
+  if (fits_early(send.segments.tensor())) prepare(send);
   Pair& pair = pair_with(in.what.peer);
   pair.queued.push_back(order);
   offer_queued(in.what.peer, pair);
@@ -156,6 +153,11 @@ void PointToPoint::offer_queued(PeerId to, Pair& pair) {
   }
 }
 
+void PointToPoint::prepare(Sending& send) {
+  send.segments.prepare(context_.jobs.collected());
+  context_.start_jobs(send.jobs);
+}
+
 // Keeps the lists of sends that have a segment which may go now.
 void PointToPoint::list(Order order, Sending& send) {
   const auto at = pairs_.find(send.what.peer);
@@ -197,7 +199,13 @@ void PointToPoint::on_timer() {
 void PointToPoint::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
   if (owner.use == Jobs::Use::kReceive) return on_arrival_job_done(owner.id, in);
   Sending& send = sends_.at(owner.id);
-  send.segments.job_done(Jobs::own(in.token), in.result);
+  if (!send.segments.job_done(Jobs::own(in.token), in.result)) {  // rule 35
+    end_call(owner.id, Status::kInvalidArgument,
+             "the tensor changed during the send of " + context_.name_of(context_.options.id) +
+                 ": the program must not write to it before the send has ended (if the program does not, the memory or "
+                 "the CPU of the host is faulty)",
+             true);
+  }
   list(owner.id, send);
   if (const auto pair = pairs_.find(send.what.peer); pair != pairs_.end()) offer_queued(pair->first, pair->second);
 }

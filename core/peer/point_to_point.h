@@ -193,6 +193,7 @@ class PointToPoint final : public TransferOwner {
   Pair& pair_with(PeerId peer);
   void offer_queued(PeerId to, Pair& pair);
   void list(Order order, Sending& send);
+  void prepare(Sending& send);
   void end_call(Order order, Status status, const std::string& text, bool tell);
   void end_send(Order order, Sending& send, Status status, std::string text, bool tell);
   void end_receive(Order order, Receiving& receive, Status status, std::string text, bool tell);

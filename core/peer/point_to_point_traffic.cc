@@ -303,8 +303,7 @@ bool PointToPoint::on_ready(PeerId from, StripeIndex stripe, StreamId stream, co
   send.asked = true;
   if (!send.segments.grant(ready.have, stripe, stream)) return false;
   if (send.eager && ready.have.empty()) send.segments.send_whole();
-  send.segments.prepare(context_.jobs.collected());
-  context_.start_jobs(send.jobs);
+  prepare(send);
   list(at->second.order, send);
   return true;
 }
@@ -341,6 +340,7 @@ void PointToPoint::repeat(PeerId to, Pair& pair) {
     if (send.asked || (send.bound.value != 0 && !unheard.contains(id))) continue;
     send.bound = *stream;
     send.segments.send_whole();
+    prepare(send);
     list(open.order, send);
   }
 }
@@ -383,14 +383,13 @@ void PointToPoint::on_arrival_job_done(Order order, const JobDone& in) {
   }
   if (!finished.corrupt) return go_on(order, arrival);
   const char* const why = "a segment of a transfer whose checksum is wrong";  // rule 35
-  if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
-    context_.mesh.reset_link(arrival.from, why, context_.now, context_.out());
-  }
+  context_.mesh.reopen(finished.stream, arrival.from, why, context_.now, context_.out());
   if (!finished.faulty) return ask_again(arrival);
-  context_.mesh.forgive(arrival.from);
   std::string text = "what " + name_of(arrival.from) + " sent with tag " + std::to_string(arrival.offer.tag.value) +
-                     " arrived again and again with a wrong checksum: the memory or the CPU of that host is faulty, or "
-                     "the program wrote to the tensor during the send";
+                     " to " + context_.name_of(context_.options.id) +
+                     " arrived again and again with a wrong checksum: the program of the sender or of the receiver "
+                     "wrote to the tensor before the call had ended, or the memory or the CPU of one of the two hosts "
+                     "is faulty";
   if (arrival.receive) {
     Receiving& receive = receives_.at(*arrival.receive);
     return end_receive(*arrival.receive, receive, Status::kInternal, std::move(text), true);
@@ -432,8 +431,7 @@ void PointToPoint::give(Order order, Sending& send, StripeIndex stripe, StreamId
                   next.index,
                   static_cast<std::uint32_t>(next.payload.length)},
                  context_.session.term(), next.payload, next.checksum);
-  send.segments.prepare(context_.jobs.collected());
-  context_.start_jobs(send.jobs);
+  prepare(send);
   list(order, send);
   if (send.eager && mutant(Mutant::kSendEndsEarly)) {
     pairs_.at(send.what.peer).open.at(send.id).order = 0;

@@ -239,10 +239,8 @@ void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
   start_jobs(round);
   if (finished.used_early) announcements_.eager().used(attempt.upstream(), attempt.key, attempt.generation);
   if (finished.corrupt) {  // rule 35
-    const char* const why = "a segment whose checksum is wrong";
-    if (!context_.mesh.reset(finished.stream, why, context_.now, context_.out())) {
-      context_.mesh.reset_link(attempt.peer_at(finished.from), why, context_.now, context_.out());
-    }
+    context_.mesh.reopen(finished.stream, attempt.peer_at(finished.from), "a segment whose checksum is wrong",
+                         context_.now, context_.out());
   }
   if (finished.placeable) context_.mesh.place(*finished.placeable, finished.place, context_.now, context_.out());
   if (finished.fault) on_fault(round, finished);
@@ -252,10 +250,9 @@ void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
 void Rounds::on_fault(Round& round, const ring::Operation::Finished& finished) {
   if (!round.is<stage::Running>() && !round.is<stage::Done>()) return;
   std::string text = finished.fault->text;
-  if (finished.corrupt) {
-    const PeerId sender = round.attempt->peer_at(finished.from);
-    text += " (" + context_.name_of(sender) + ")";
-    context_.mesh.forgive(sender);
+  if (finished.suspect) {
+    text += " (" + context_.name_of(round.attempt->peer_at(*finished.suspect)) + " sent to " +
+            context_.name_of(context_.options.id) + ")";
   }
   if (round.is<stage::Running>()) return refuse(round, finished.fault->status, text);
   // In a reduce-scatter this peer has its own chunk, and passes on those of others.

@@ -51,6 +51,12 @@ OutgoingSegments::OutgoingSegments(BufferRef memory, std::uint32_t segment_bytes
 void OutgoingSegments::prepare(std::vector<KernelJob>& jobs) {
   if (stopped_) return;
   departures_.resize(tensor_.segments());
+  for (; !unchecked_.empty(); unchecked_.pop_front()) {
+    const std::uint32_t index = unchecked_.front();
+    ++running_;
+    jobs.push_back({JobToken{index},
+                    VerifyJob{.from = tensor_.segment(index), .expected = departures_[index].checksum, .again = true}});
+  }
   while (prepared_ < departures_.size() && ahead_ < kPreparedAhead) {
     ++ahead_;
     ++running_;
@@ -59,11 +65,23 @@ void OutgoingSegments::prepare(std::vector<KernelJob>& jobs) {
   }
 }
 
-void OutgoingSegments::job_done(JobToken token, const JobResult& result) {
+bool OutgoingSegments::job_done(JobToken token, const JobResult& result) {
   LOCKSTEP_ASSERT(running_ > 0 && token.value < departures_.size());
   --running_;
-  departures_[token.value].checksum = result.checksum;
+  Departure& departure = departures_[token.value];
+  if (departure.state == State::kChecking) {
+    if (!result.intact) return false;
+  } else {
+    departure.checksum = result.checksum;
+  }
   make_ready(static_cast<std::size_t>(token.value));
+  return true;
+}
+
+void OutgoingSegments::send_again(std::size_t index) {
+  departures_[index].state = State::kChecking;
+  departures_[index].again = true;
+  unchecked_.push_back(static_cast<std::uint32_t>(index));
 }
 
 void OutgoingSegments::make_ready(std::size_t index) {
@@ -79,8 +97,7 @@ bool OutgoingSegments::grant(const std::vector<std::uint64_t>& have, StripeIndex
     Departure& departure = departures_[i];
     if (departure.state != State::kSent || departure.stripe != stripe || departure.on == stream) continue;
     if (has_bit(have, i)) continue;
-    departure.again = true;
-    make_ready(i);
+    send_again(i);
   }
   return true;
 }
@@ -88,8 +105,7 @@ bool OutgoingSegments::grant(const std::vector<std::uint64_t>& have, StripeIndex
 void OutgoingSegments::send_whole() {
   granted_ = true;
   if (stopped_ || departures_.empty() || departures_.front().state != State::kSent) return;
-  departures_.front().again = true;
-  make_ready(0);
+  send_again(0);
 }
 
 OutgoingSegments::Outgoing OutgoingSegments::next(StripeIndex stripe, StreamId stream) {
@@ -150,7 +166,8 @@ void IncomingSegments::landed(const wire::Segment& segment, bool taken_back, std
   }
   arriving.state = State::kWorking;
   ++running_;
-  jobs.push_back({JobToken{segment.index.value}, VerifyJob{tensor_.segment(segment.index.value), checksum}});
+  jobs.push_back(
+      {JobToken{segment.index.value}, VerifyJob{.from = tensor_.segment(segment.index.value), .expected = checksum}});
 }
 
 bool IncomingSegments::stream_closed(StreamId stream) {

@@ -44,9 +44,11 @@ class OutgoingSegments {
   OutgoingSegments(BufferRef memory, std::uint32_t segment_bytes);
 
   [[nodiscard]] const CutTensor& tensor() const { return tensor_; }
-  // Hashes some segments ahead of their departure.
+  // Hashes some segments ahead of their departure, and compares those that were sent with their checksums before they
+  // are sent again (rule 35).
   void prepare(std::vector<KernelJob>& jobs);
-  void job_done(JobToken token, const JobResult& result);
+  // False: the tensor has changed since it was hashed.
+  [[nodiscard]] bool job_done(JobToken token, const JobResult& result);
   // The receiver has memory for all segments but those in `have`. Segments that were sent on an earlier stream of this
   // stripe are sent again. False: `have` is no set of segments.
   [[nodiscard]] bool grant(const std::vector<std::uint64_t>& have, StripeIndex stripe, StreamId stream);
@@ -67,11 +69,11 @@ class OutgoingSegments {
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(tensor_, departures_, ready_, prepared_, ahead_, granted_, stopped_, running_, bytes_sent_);
+    a.all(tensor_, departures_, ready_, unchecked_, prepared_, ahead_, granted_, stopped_, running_, bytes_sent_);
   }
 
  private:
-  enum class State : std::uint8_t { kNotReady, kReady, kSent };
+  enum class State : std::uint8_t { kNotReady, kReady, kSent, kChecking };
   struct Departure {
     State state = State::kNotReady;
     bool again = false;
@@ -85,12 +87,14 @@ class OutgoingSegments {
   };
 
   void make_ready(std::size_t index);
+  void send_again(std::size_t index);
 
   CutTensor tensor_;
   std::vector<Departure> departures_;
   std::deque<std::uint32_t> ready_;
-  std::uint64_t prepared_ = 0;  // segments whose hash was asked for
-  std::uint64_t ahead_ = 0;     // of them: not sent yet
+  std::deque<std::uint32_t> unchecked_;  // to be compared with their checksums before they are sent again
+  std::uint64_t prepared_ = 0;           // segments whose hash was asked for
+  std::uint64_t ahead_ = 0;              // of them: not sent yet
   bool granted_ = false;
   bool stopped_ = false;
   std::uint64_t running_ = 0;

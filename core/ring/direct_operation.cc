@@ -80,9 +80,15 @@ Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, 
     take_back_repeated(at);
     if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // a final without our contribution
   }
-  if (exchange.arrival != Arrival::kExpected) return {Landing::kSink, {}};
-  exchange.arrival = Arrival::kLanding;
+  const bool waits = exchange.arrival == Arrival::kBackingUp && exchange.from == StreamId{};
+  if (exchange.arrival != Arrival::kExpected && !waits) return {Landing::kSink, {}};
   exchange.from = stream;
+  if (!contributes && exchange.checks > 0) {
+    exchange.arrival = Arrival::kBackingUp;  // see check_done()
+    return {Landing::kLater, {}};
+  }
+  exchange.arrival = Arrival::kLanding;
+  exchange.final_began = !contributes;
   return {Landing::kPlace, landing(index, from)};
 }
 
@@ -108,7 +114,9 @@ void DirectOperation::landed(Rank from, const wire::Segment& arrived, bool taken
 void DirectOperation::stream_closed(StreamId stream) {
   if (mutant(Mutant::kLandingOutlivesStream)) return;
   for (Exchange& exchange : exchanges_) {
-    if (exchange.arrival == Arrival::kLanding && exchange.from == stream) exchange.arrival = Arrival::kExpected;
+    if (exchange.from != stream) continue;
+    if (exchange.arrival == Arrival::kLanding) exchange.arrival = Arrival::kExpected;
+    if (exchange.arrival == Arrival::kBackingUp) exchange.from = StreamId{};
   }
 }
 
@@ -135,9 +143,12 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
       Exchange& exchange = exchanges_[at];
       if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
       if (has(have, phase_to(owner == by.value), piece) || mutant(Mutant::kResendsNothing)) continue;
-      exchange.departure = Departure::kReady;
-      exchange.again = true;  // the segment may have been unread in a buffer when the other rank sent its Ready
-      other.ready.push_back(static_cast<std::uint32_t>(at));
+      // The segment may have been unread in a buffer when the other rank sent its Ready: a final that has begun to
+      // arrive proves that the other rank has the contribution.
+      if (exchange.final_began) continue;
+      exchange.departure = Departure::kChecking;
+      exchange.again = true;
+      unchecked_.push_back(static_cast<std::uint32_t>(at));
     }
   }
   return true;
@@ -146,9 +157,17 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
 // The final has arrived, so our contribution had arrived, too: cancel the repetition (rule 35).
 void DirectOperation::take_back_repeated(std::size_t at) {
   Exchange& exchange = exchanges_[at];
-  if (exchange.departure != Departure::kReady || !exchange.again) return;
+  const bool waits = exchange.departure == Departure::kReady || exchange.departure == Departure::kChecking;
+  if (!waits || !exchange.again) return;
   exchange.departure = Departure::kSent;
   std::erase(others_[other_of(at).value].ready, static_cast<std::uint32_t>(at));
+  std::erase(unchecked_, static_cast<std::uint32_t>(at));
+}
+
+// A contribution lies at the end of the room, where partial sums arrive, apart from its final.
+BufferRef DirectOperation::payload(std::size_t exchange) const {
+  const std::size_t index = piece_of_[exchange];
+  return is_mine(index) ? departure(pieces_[index], Phase::kAllGather) : arrival(pieces_[index], Phase::kReduceScatter);
 }
 
 bool DirectOperation::has_next() const {
@@ -173,13 +192,12 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   if (contributes && !exchange.again) --other.ahead;
   const Phase phase = phase_to(contributes);
   bytes_sent_ += piece.form(phase).bytes;
-  // A contribution lies at the end of the room, where partial sums arrive, apart from its final.
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)},
-                  contributes ? arrival(piece, phase) : departure(piece, phase), exchange.checksum};
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(at), exchange.checksum};
 }
 
 // Every rank begins with the next rank of the ring, so that ranks do not all send to the same rank first.
 void DirectOperation::prepare(std::vector<KernelJob>& jobs) {
+  for (; !stopped_ && !unchecked_.empty(); unchecked_.pop_front()) check_exchange(unchecked_.front(), jobs);
   for (std::uint32_t step = 1; step < world_; ++step) prepare_for((rank_.value + step) % world_, jobs);
 }
 
@@ -228,6 +246,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       if (stopped_) decode(name.index, jobs);
       return finished;
     case Purpose::kDecode: decoded(name.index, result); return finished;
+    case Purpose::kCheck: return check_done(name.index, result);
     case Purpose::kOwn:
       if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
         finished.fault = not_finite(pieces_[piece_of_[name.index]], *result.not_finite, false);
@@ -243,7 +262,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       if (!result.intact) {
         exchange.arrival = Arrival::kExpected;
         finished.stream = exchange.from;
-        take_corrupt(finished, exchange.corrupt, pieces_[index], name.phase, from);
+        take_corrupt(finished, exchange.corrupt, pieces_[index], name.phase, from, jobs);
         return finished;
       }
       exchange.arrival = Arrival::kHere;
@@ -275,6 +294,46 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
       return finished;
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+// ---- checks (rule 35) ----
+
+void DirectOperation::check_exchange(std::size_t at, std::vector<KernelJob>& jobs) {
+  ++exchanges_[at].checks;
+  check({at, phase_to(!is_mine(piece_of_[at])), Purpose::kCheck}, payload(at), exchanges_[at].checksum, jobs);
+}
+
+void DirectOperation::check_known(std::vector<KernelJob>& jobs) {
+  std::size_t checked = 0;
+  for (std::size_t at = exchanges_.size(); at-- > 0 && checked < kMostChecked;) {
+    const Exchange& exchange = exchanges_[at];
+    const bool departs = exchange.departure == Departure::kReady || exchange.departure == Departure::kSent;
+    if (!departs || exchange.final_began || exchange.checks > 0) continue;
+    check_exchange(at, jobs);
+    ++checked;
+  }
+}
+
+Operation::Finished DirectOperation::check_done(std::size_t at, const JobResult& result) {
+  Exchange& exchange = exchanges_[at];
+  const std::size_t index = piece_of_[at];
+  Finished finished;
+  const bool intact = checked(finished, pieces_[index], result);
+  LOCKSTEP_ASSERT(exchange.checks > 0);
+  --exchange.checks;
+  if (exchange.arrival == Arrival::kBackingUp && exchange.checks == 0) {
+    const bool lands = !stopped_ && exchange.from != StreamId{};
+    exchange.arrival = lands ? Arrival::kLanding : Arrival::kExpected;
+    if (lands) {
+      exchange.final_began = true;
+      finished.placeable = exchange.from;
+      finished.place = landing(index, other_of(at));
+    }
+  }
+  if (!intact || exchange.departure != Departure::kChecking) return finished;
+  exchange.departure = Departure::kReady;
+  others_[other_of(at).value].ready.push_back(static_cast<std::uint32_t>(at));
+  return finished;
 }
 
 void DirectOperation::finish_final(std::size_t piece, std::uint64_t checksum) {

@@ -44,7 +44,7 @@ class DirectOperation final : public Operation {
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
     state_of_all(a);
-    a.all(exchanges_, finals_, others_);
+    a.all(exchanges_, finals_, others_, unchecked_);
     if constexpr (Archive::kLoads) {
       if (exchanges_.size() != exchanges || finals_.size() != pieces_.size() || others_.size() != world_) a.fail();
     }
@@ -61,10 +61,12 @@ class DirectOperation final : public Operation {
     StreamId on;                 // kSent
     std::uint64_t checksum = 0;  // checksum of the departing segment, once kReady
     bool again = false;          // the segment was sent once and is assumed lost
+    bool final_began = false;    // the final may have overwritten a part of the contribution
+    std::uint8_t checks = 0;     // running checks of the departing segment: the final must not overwrite it
     std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(arrival, departure, stripe, from, on, checksum, again, corrupt);
+      a.all(arrival, departure, stripe, from, on, checksum, again, final_began, checks, corrupt);
     }
   };
   struct Final {
@@ -106,6 +108,10 @@ class DirectOperation final : public Operation {
   void make_ready(std::size_t at, std::uint64_t checksum);
   void finish_final(std::size_t piece, std::uint64_t checksum);
   void take_back_repeated(std::size_t at);
+  [[nodiscard]] BufferRef payload(std::size_t exchange) const;  // of the departing segment
+  void check_exchange(std::size_t at, std::vector<KernelJob>& jobs);
+  void check_known(std::vector<KernelJob>& jobs) override;
+  Finished check_done(std::size_t at, const JobResult& result);
 
   std::vector<std::vector<std::uint32_t>> owned_;  // pieces of each rank, in order
   std::vector<std::uint32_t> ordinals_;            // of each piece: its index among the pieces of its owner
@@ -118,6 +124,8 @@ class DirectOperation final : public Operation {
   std::vector<Exchange> exchanges_;
   std::vector<Final> finals_;  // by piece
   std::vector<Other> others_;  // by rank
+  // exchanges whose departing segments are to be compared with their checksums before they are sent again
+  std::deque<std::uint32_t> unchecked_;
 };
 
 }  // namespace lockstep::ring

@@ -149,9 +149,9 @@ bool ExchangeOperation::grant(Rank by, std::span<const std::uint64_t> have, Stri
     Departing& departing = departures_[at];
     if (departing.state != Departure::kSent || departing.stripe != stripe || departing.on == stream) continue;
     if (has_bit(have, i) || mutant(Mutant::kResendsNothing)) continue;
-    departing.state = Departure::kReady;
+    departing.state = Departure::kChecking;
     departing.again = true;  // the segment may have been unread in a buffer when the other rank sent its Ready
-    other.ready.push_back(static_cast<std::uint32_t>(at));
+    unchecked_.push_back(static_cast<std::uint32_t>(at));
   }
   return true;
 }
@@ -183,6 +183,10 @@ std::optional<Operation::Outgoing> ExchangeOperation::next(Rank to, StripeIndex 
 void ExchangeOperation::prepare(std::vector<KernelJob>& jobs) {
   if (stopped_) return;
   prepare_own(jobs);
+  for (; !unchecked_.empty(); unchecked_.pop_front()) {
+    const std::uint32_t at = unchecked_.front();
+    check({at, Phase::kAllGather, Purpose::kCheck}, input(departure_pieces_[at]), departures_[at].checksum, jobs);
+  }
   for (std::uint32_t step = 1; step < world_; ++step) prepare_for((rank_.value + step) % world_, jobs);
 }
 
@@ -201,8 +205,7 @@ void ExchangeOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jo
   }
 }
 
-Operation::Finished ExchangeOperation::job_done(JobToken token, const JobResult& result,
-                                                std::vector<KernelJob>& /*jobs*/) {
+Operation::Finished ExchangeOperation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
   LOCKSTEP_ASSERT(running_ > 0);
   --running_;
   const auto [index, phase, purpose] = JobName::of(token);
@@ -223,12 +226,20 @@ Operation::Finished ExchangeOperation::job_done(JobToken token, const JobResult&
         const Piece& piece = arrival_pieces_[index];
         arriving.state = Arrival::kExpected;
         finished.stream = arriving.on;
-        take_corrupt(finished, arriving.corrupt, piece, phase, Rank{piece.owner});
+        take_corrupt(finished, arriving.corrupt, piece, phase, Rank{piece.owner}, jobs);
         return finished;
       }
       arriving.state = Arrival::kHere;
       LOCKSTEP_ASSERT(finals_missing_ > 0);
       --finals_missing_;
+      return finished;
+    }
+    case Purpose::kCheck: {
+      Departing& departing = departures_[index];
+      if (!checked(finished, departure_pieces_[index], result) || departing.state != Departure::kChecking)
+        return finished;
+      departing.state = Departure::kReady;
+      others_[departure_pieces_[index].owner].ready.push_back(static_cast<std::uint32_t>(index));
       return finished;
     }
     case Purpose::kBackUp:
@@ -238,6 +249,16 @@ Operation::Finished ExchangeOperation::job_done(JobToken token, const JobResult&
     case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+void ExchangeOperation::check_known(std::vector<KernelJob>& jobs) {
+  std::size_t checked = 0;
+  for (std::size_t at = departures_.size(); at-- > 0 && checked < kMostChecked;) {
+    const Departing& departing = departures_[at];
+    if (departing.state != Departure::kReady && departing.state != Departure::kSent) continue;
+    check({at, Phase::kAllGather, Purpose::kCheck}, input(departure_pieces_[at]), departing.checksum, jobs);
+    ++checked;
+  }
 }
 
 }  // namespace lockstep::ring

@@ -47,7 +47,7 @@ class ExchangeOperation final : public Operation {
   template <typename Archive>
   void archive(Archive& a) {
     state_of_all(a);
-    a.all(arrivals_, departures_, others_, own_begun_);
+    a.all(arrivals_, departures_, others_, unchecked_, own_begun_);
     if constexpr (Archive::kLoads) {
       const bool fits = arrivals_.size() == arrival_pieces_.size() && departures_.size() == departure_pieces_.size() &&
                         others_.size() == world_;
@@ -101,6 +101,7 @@ class ExchangeOperation final : public Operation {
   [[nodiscard]] BufferRef place_of(std::size_t arrival) const;
   [[nodiscard]] bool may_go(const Other& other) const { return other.granted && !stopped_ && !other.ready.empty(); }
   void prepare_own(std::vector<KernelJob>& jobs);
+  void check_known(std::vector<KernelJob>& jobs) override;
   void prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs);
 
   std::vector<Piece> arrival_pieces_;         // by sender; `owner` is the sender, `offset` lies in recv
@@ -111,7 +112,8 @@ class ExchangeOperation final : public Operation {
 
   std::vector<Arriving> arrivals_;
   std::vector<Departing> departures_;
-  std::vector<Other> others_;  // by rank
+  std::vector<Other> others_;            // by rank
+  std::deque<std::uint32_t> unchecked_;  // departures to be compared with their checksums before they are sent again
   bool own_begun_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
@@ -278,28 +279,63 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
                                         " is infinite or NaN: wire formats and weighted averages need finite numbers"};
 }
 
-// Rule 35: the stream of a corrupt segment is reset; a sender of segments that are always wrong ends the round.
-void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from) {
+// Rule 35: the stream of a corrupt segment is reset; a segment that is always wrong ends the round.
+void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from,
+                             std::vector<KernelJob>& jobs) {
   const bool was_given_up = count == kMostCorrupt;
   if (was_given_up && !mutant(Mutant::kCorruptResetsAgain)) return;
   finished.corrupt = true;
   finished.from = from;
   if (was_given_up) return;
   if (mutant(Mutant::kWrongForEver) || ++count < kMostCorrupt) return;
+  if (!given_up_.empty()) return;
   const bool is_final = phase == Phase::kAllGather;
-  finished.fault =
-      Error{Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
-                                   ", from byte " + std::to_string(piece.offset) + ": " +
-                                   (is_final ? "the result" : "the partial sum") + " from rank " +
-                                   std::to_string(from.value) + " arrived " + std::to_string(kMostCorrupt) +
-                                   " times with a wrong checksum: the memory or the CPU of that host is faulty"};
+  given_up_ = place_of(piece) + (is_final ? "the result" : "the partial sum") + " from rank " +
+              std::to_string(from.value) + " arrived " + std::to_string(kMostCorrupt) +
+              " times with a wrong checksum: the program of the sender or of the receiver wrote to a buffer of the "
+              "call before the call had ended, or the memory or the CPU of one of the two hosts is faulty";
+  given_up_from_ = from;
+  check_known(jobs);
+  if (checks_ == 0) give_up(finished);
+}
+
+void Operation::give_up(Finished& finished) {
+  finished.fault = Error{Status::kInternal, std::exchange(given_up_, {})};
+  finished.suspect = given_up_from_;
+}
+
+void Operation::check(const JobName& name, BufferRef memory, std::uint64_t checksum, std::vector<KernelJob>& jobs) {
+  ++checks_;
+  start(jobs, name, VerifyJob{.from = memory, .expected = checksum, .again = true});
+}
+
+bool Operation::checked(Finished& finished, const Piece& piece, const JobResult& result) {
+  LOCKSTEP_ASSERT(checks_ > 0);
+  --checks_;
+  if (!result.intact && !mutant(Mutant::kWrongForEver)) {
+    given_up_.clear();
+    if (!stopped_) {
+      finished.fault = Error{Status::kInvalidArgument,
+                             place_of(piece) +
+                                 "a buffer of the call changed during the call: the program must not write to it "
+                                 "before the call has ended (if the program does not, the memory or the CPU of the "
+                                 "host is faulty)"};
+    }
+    return false;
+  }
+  if (!given_up_.empty() && checks_ == 0) give_up(finished);
+  return true;
+}
+
+std::string Operation::place_of(const Piece& piece) {
+  return "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) + ", from byte " +
+         std::to_string(piece.offset) + ": ";
 }
 
 Error Operation::changed(const Piece& piece, std::string_view what) {
-  return {Status::kInternal, "tensor " + std::to_string(piece.tensor) + ", chunk " + std::to_string(piece.owner) +
-                                 ", from byte " + std::to_string(piece.offset) + ": " + std::string(what) +
-                                 " changed in this host's memory after the checksum was verified: the memory or the "
-                                 "CPU of this host is faulty, or the program wrote to a buffer of the call"};
+  return {Status::kInternal, place_of(piece) + std::string(what) +
+                                 " changed in this host's memory after the checksum was verified: the program wrote to "
+                                 "a buffer of the call, or the memory or the CPU of this host is faulty"};
 }
 
 JobToken Operation::JobName::token() const {

@@ -105,10 +105,12 @@ class Operation {
     bool corrupt = false;  // the received segment has a wrong checksum: reset `stream`, on which `from` sent it
     StreamId stream;
     Rank from;
+    std::optional<Rank> suspect;        // of `fault`: the rank that sent what is wrong, if its host may be at fault
     std::optional<StreamId> placeable;  // a stream whose segment waited for this job; the segment goes to `place`
     BufferRef place;
     bool used_early = false;  // the memory given to take() is no longer read
-    // ends the round: an element that cannot be encoded, or received bytes that are not a valid encoding
+    // ends the round: an element that cannot be encoded, received bytes that are not a valid encoding, or memory that
+    // changed during the call
     std::optional<Error> fault;
   };
   virtual Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) = 0;
@@ -144,14 +146,27 @@ class Operation {
   static constexpr std::size_t kPreparedAhead = 4;
 
   // Rule 35: a segment that was damaged on the way is sent again. A segment that arrives this often with a wrong
-  // checksum was wrong before it was sent.
+  // checksum was not damaged on the way.
   static constexpr std::uint8_t kMostCorrupt = 3;
+  // The most segments that a receiver of wrong segments compares with their checksums: 1 GiB of large segments.
+  static constexpr std::size_t kMostChecked = 4096;
 
   enum class Arrival : std::uint8_t { kNotOurs, kExpected, kBackingUp, kLanding, kWorking, kHere };
-  enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent };
+  // kChecking: a segment that was sent is compared with its checksum before it is sent again.
+  enum class Departure : std::uint8_t { kNotOurs, kNotReady, kReady, kSent, kChecking };
 
   // A job's token names the purpose of the job. The owner of the operation adds the operation's own id.
-  enum class Purpose : std::uint8_t { kBackUp, kOwn, kOwnCopy, kArrived, kGather, kUpdateResidual, kDecode, kRestore };
+  enum class Purpose : std::uint8_t {
+    kBackUp,
+    kOwn,
+    kOwnCopy,
+    kArrived,
+    kGather,
+    kUpdateResidual,
+    kDecode,
+    kRestore,
+    kCheck
+  };
   struct JobName {
     std::size_t index = 0;  // index in a list of the operation
     wire::Phase phase{};
@@ -201,15 +216,23 @@ class Operation {
   void decoded(std::size_t piece, const JobResult& result);
   // A piece that was verified is no valid encoding any more. `what` names it.
   [[nodiscard]] static Error changed(const Piece& piece, std::string_view what);
-  // A copy has a wrong checksum: request the segment again, at most `count` times. After that the sender is at fault
-  // and the round ends; further wrong copies are dropped without resetting their stream.
-  static void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from);
+  // A copy has a wrong checksum: request the segment again, at most `count` times. After that this rank compares what
+  // it knows of its own memory, and the round ends; further wrong copies are dropped without resetting their stream.
+  void take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, wire::Phase phase, Rank from,
+                    std::vector<KernelJob>& jobs);
+  // Compares memory, whose checksum is known, with that checksum.
+  void check(const JobName& name, BufferRef memory, std::uint64_t checksum, std::vector<KernelJob>& jobs);
+  // Starts check() for segments that this rank has sent, or has verified, and that nothing overwrites meanwhile.
+  virtual void check_known(std::vector<KernelJob>& jobs) = 0;
+  // A job of check() has answered. Returns whether the memory is as it was.
+  bool checked(Finished& finished, const Piece& piece, const JobResult& result);
   [[nodiscard]] Error not_finite(const Piece& piece, std::uint64_t element, bool of_sum) const;
 
   // Left out: the arguments of the constructor and the fields that follow from them.
   template <typename Archive>
   void state_of_all(Archive& a) {
-    a.all(finals_missing_, stopped_, running_, decoded_, damaged_, bytes_sent_, bytes_received_);
+    a.all(finals_missing_, stopped_, running_, decoded_, damaged_, checks_, given_up_, given_up_from_, bytes_sent_,
+          bytes_received_);
   }
 
   const Request& request_;
@@ -228,10 +251,16 @@ class Operation {
   std::size_t running_ = 0;
   std::size_t decoded_ = 0;             // number of pieces whose decoding has begun
   std::optional<std::size_t> damaged_;  // the piece of damage()
+  std::size_t checks_ = 0;              // jobs of check() that run
+  std::string given_up_;                // why a segment is not requested any more; empty if none is
+  Rank given_up_from_;                  // the rank that sent it
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;
 
  private:
+  // "tensor 0, chunk 2, from byte 4096: "
+  static std::string place_of(const Piece& piece);
+  void give_up(Finished& finished);
   static std::optional<Error> validate_blocks(const Request& request, Rank rank, std::span<const std::uint64_t> blocks);
   static std::optional<Error> validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
                                                  Segmenting segmenting);

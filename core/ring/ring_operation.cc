@@ -68,6 +68,11 @@ Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted
   if (wanted.phase == Phase::kAllGather) {
     take_back_repeated(index);
     if (!partial_has_passed(segment)) return {Landing::kNonsense, {}};
+    if (segment.checks > 0 && state.arrival == Arrival::kExpected) {
+      state.arrival = Arrival::kBackingUp;  // see check_done()
+      state.stream = stream;
+      return {Landing::kLater, {}};
+    }
   }
   // the segment begins again while the backup job still runs
   if (state.arrival == Arrival::kBackingUp && state.stream == StreamId{}) {
@@ -83,6 +88,7 @@ Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted
     return {Landing::kLater, {}};
   }
   state.arrival = Arrival::kLanding;
+  if (wanted.phase == Phase::kAllGather) segment.final_began = true;
   return {Landing::kPlace, arrival(piece, wanted.phase)};
 }
 
@@ -198,12 +204,20 @@ bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, Stri
       PhaseState& state = segments_[i].phases[index_of(phase)];
       if (state.departure != Departure::kSent || state.stripe != stripe || state.stream == stream) continue;
       if (mutant(Mutant::kResendsNothing) || has(have, phase, i)) continue;
-      state.departure = Departure::kReady;
-      state.again = true;  // the segment may have been unread in a buffer when the downstream neighbour sent its Ready
-      ready_.push_back(i * 2 + index_of(phase));
+      send_again(i, phase);
     }
   }
   return true;
+}
+
+// Rule 35. The segment may have been unread in a buffer when the downstream neighbour sent its Ready: a final that has
+// begun to arrive proves that the neighbour has the partial sum.
+void RingOperation::send_again(std::size_t index, Phase phase) {
+  Segment& segment = segments_[index];
+  if (phase == Phase::kReduceScatter && segment.final_began) return;
+  segment.phases[index_of(phase)].departure = Departure::kChecking;
+  segment.phases[index_of(phase)].again = true;
+  unchecked_.push_back(index * 2 + index_of(phase));
 }
 
 bool RingOperation::is_one_small_segment() const {
@@ -218,17 +232,24 @@ void RingOperation::send_partial_again(StripeIndex stripe, StreamId stream) {
   PhaseState& partial = segments_.front().phases[0];
   if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
   if (segments_.front().phases[1].arrival != Arrival::kExpected) return;  // the place already receives the final
-  partial.departure = Departure::kReady;
-  partial.again = true;
-  ready_.push_back(0);
+  send_again(0, Phase::kReduceScatter);
 }
 
 // The final has arrived, so our partial sum had arrived, too: cancel the repetition (rule 35).
 void RingOperation::take_back_repeated(std::size_t index) {
   PhaseState& partial = segments_[index].phases[0];
-  if (partial.departure != Departure::kReady || !partial.again) return;
+  const bool waits = partial.departure == Departure::kReady || partial.departure == Departure::kChecking;
+  if (!waits || !partial.again) return;
   partial.departure = Departure::kSent;
   std::erase(ready_, std::uint64_t{index} * 2);
+  std::erase(unchecked_, std::uint64_t{index} * 2);
+}
+
+BufferRef RingOperation::payload(std::size_t index, Phase phase) const {
+  const Piece& piece = pieces_[index];
+  const bool first_hop = segments_[index].phases[index_of(phase)].arrival == Arrival::kNotOurs && starts_here(piece);
+  const bool raw = first_hop && phase == Phase::kReduceScatter && !encoded_;
+  return raw ? input(piece) : departure(piece, phase);
 }
 
 std::optional<Operation::Outgoing> RingOperation::next(Rank /*to*/, StripeIndex stripe, StreamId stream) {
@@ -246,13 +267,14 @@ std::optional<Operation::Outgoing> RingOperation::next(Rank /*to*/, StripeIndex 
   const bool first_hop = state.arrival == Arrival::kNotOurs && starts_here(piece);
   if (first_hop && own_ready_ > 0) --own_ready_;
   bytes_sent_ += piece.form(phase).bytes;
-  const bool raw = first_hop && phase == Phase::kReduceScatter && !encoded_;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, raw ? input(piece) : departure(piece, phase),
-                  state.checksum};
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(index, phase), state.checksum};
 }
 
 void RingOperation::prepare(std::vector<KernelJob>& jobs) {
   if (stopped_) return;
+  for (; !unchecked_.empty(); unchecked_.pop_front()) {
+    check_segment(unchecked_.front() / 2, kPhases[unchecked_.front() % 2], jobs);
+  }
   // A rank that is alone or has no receiver prepares everything at once. Any other rank prepares only segments that can
   // soon depart.
   const bool alone = world_ == 1;
@@ -296,6 +318,7 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
     case Purpose::kUpdateResidual: LOCKSTEP_UNREACHABLE();
     case Purpose::kDecode: decoded(index, result); return finished;
     case Purpose::kRestore: return finished;
+    case Purpose::kCheck: return check_done(index, phase, result, jobs);
     case Purpose::kBackUp:
       segment.backed_up = true;
       LOCKSTEP_ASSERT(state.arrival == Arrival::kBackingUp);
@@ -310,6 +333,7 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
         return finished;
       }
       state.arrival = Arrival::kLanding;
+      if (phase == Phase::kAllGather) segment.final_began = true;
       finished.placeable = state.stream;
       finished.place = work(piece);
       return finished;
@@ -330,7 +354,7 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       if (!result.intact && !(mutant(Mutant::kLastUnchecked) && index + 1 == segments_.size())) {
         state.arrival = Arrival::kExpected;
         finished.stream = state.stream;
-        take_corrupt(finished, state.corrupt, piece, phase, upstream());
+        take_corrupt(finished, state.corrupt, piece, phase, upstream(), jobs);
         return finished;
       }
       state.arrival = Arrival::kHere;
@@ -354,6 +378,62 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       return finished;
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+// ---- checks (rule 35) ----
+
+void RingOperation::check_segment(std::size_t index, Phase phase, std::vector<KernelJob>& jobs) {
+  Segment& segment = segments_[index];
+  if (phase == Phase::kReduceScatter) ++segment.checks;
+  check({index, phase, Purpose::kCheck}, payload(index, phase), segment.phases[index_of(phase)].checksum, jobs);
+}
+
+void RingOperation::check_known(std::vector<KernelJob>& jobs) {
+  std::size_t checked = 0;
+  for (std::size_t i = segments_.size(); i-- > 0 && checked < kMostChecked;) {
+    for (const Phase phase : kPhases) {
+      const PhaseState& state = segments_[i].phases[index_of(phase)];
+      const bool overwritten = phase == Phase::kReduceScatter && segments_[i].final_began;
+      const bool departs = state.departure == Departure::kReady || state.departure == Departure::kSent;
+      const bool here = phase == Phase::kAllGather && state.arrival == Arrival::kHere;
+      if (overwritten || (!departs && !here) || segments_[i].checks > 0) continue;
+      check_segment(i, phase, jobs);
+      ++checked;
+    }
+  }
+}
+
+Operation::Finished RingOperation::check_done(std::size_t index, Phase phase, const JobResult& result,
+                                              std::vector<KernelJob>& jobs) {
+  Segment& segment = segments_[index];
+  PhaseState& state = segment.phases[index_of(phase)];
+  Finished finished;
+  const bool intact = checked(finished, pieces_[index], result);
+  if (phase == Phase::kReduceScatter) {
+    LOCKSTEP_ASSERT(segment.checks > 0);
+    --segment.checks;
+    place_final(index, finished, jobs);
+  }
+  if (!intact || state.departure != Departure::kChecking) return finished;
+  state.departure = Departure::kReady;
+  ready_.push_back(index * 2 + index_of(phase));
+  return finished;
+}
+
+// The place of a final that waited for a check of the partial sum that it overwrites.
+void RingOperation::place_final(std::size_t index, Finished& finished, std::vector<KernelJob>& jobs) {
+  Segment& segment = segments_[index];
+  PhaseState& state = segment.phases[index_of(Phase::kAllGather)];
+  if (state.arrival != Arrival::kBackingUp || segment.checks > 0) return;
+  if (stopped_ || state.stream == StreamId{}) {
+    state.arrival = Arrival::kExpected;
+    return;
+  }
+  if (needs_backup(pieces_[index], Phase::kAllGather, segment)) return back_up(index, Phase::kAllGather, jobs);
+  state.arrival = Arrival::kLanding;
+  segment.final_began = true;
+  finished.placeable = state.stream;
+  finished.place = arrival(pieces_[index], Phase::kAllGather);
 }
 
 void RingOperation::finish_final(std::size_t index, std::uint64_t checksum) {

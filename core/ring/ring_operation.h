@@ -45,7 +45,7 @@ class RingOperation final : public Operation {
   template <typename Archive>
   void archive(Archive& a) {
     state_of_all(a);
-    a.all(segments_, granted_, own_prepared_, own_ready_, ready_);
+    a.all(segments_, granted_, own_prepared_, own_ready_, ready_, unchecked_);
     if constexpr (Archive::kLoads) {
       if (segments_.size() != pieces_.size()) a.fail();
     }
@@ -68,10 +68,12 @@ class RingOperation final : public Operation {
   struct Segment {
     std::array<PhaseState, 2> phases;  // by phase
     bool backed_up = false;
-    BufferRef early;  // memory of a segment that arrived before the operation was constructed
+    bool final_began = false;  // the final has overwritten a part of the partial sum, or all of it
+    std::uint8_t checks = 0;   // running checks of the partial sum: the final must not overwrite it
+    BufferRef early;           // memory of a segment that arrived before the operation was constructed
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(phases, backed_up, early);
+      a.all(phases, backed_up, final_began, checks, early);
     }
   };
 
@@ -81,6 +83,12 @@ class RingOperation final : public Operation {
   [[nodiscard]] Rank upstream() const { return Rank{(rank_.value + world_ - 1) % world_}; }
   [[nodiscard]] static bool partial_has_passed(const Segment& segment);
   void take_back_repeated(std::size_t index);
+  [[nodiscard]] BufferRef payload(std::size_t index, wire::Phase phase) const;  // of a departing segment
+  void send_again(std::size_t index, wire::Phase phase);
+  void check_segment(std::size_t index, wire::Phase phase, std::vector<KernelJob>& jobs);
+  void check_known(std::vector<KernelJob>& jobs) override;
+  Finished check_done(std::size_t index, wire::Phase phase, const JobResult& result, std::vector<KernelJob>& jobs);
+  void place_final(std::size_t index, Finished& finished, std::vector<KernelJob>& jobs);
   [[nodiscard]] bool needs_backup(const Piece& piece, wire::Phase phase, const Segment& segment) const;
   void finish_final(std::size_t index, std::uint64_t checksum);
   void make_ready(std::size_t index, wire::Phase phase, std::uint64_t checksum);
@@ -92,6 +100,8 @@ class RingOperation final : public Operation {
   std::size_t own_prepared_ = 0;     // own segments that were handed to a job
   std::size_t own_ready_ = 0;        // own segments that are prepared or being prepared, and have not departed
   std::deque<std::uint64_t> ready_;  // index * 2 + phase
+  // index * 2 + phase of segments that are to be compared with their checksums before they are sent again
+  std::deque<std::uint64_t> unchecked_;
 };
 
 }  // namespace lockstep::ring

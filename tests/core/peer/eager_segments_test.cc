@@ -330,6 +330,22 @@ TEST(EagerSegments, ACorruptSegmentEndsItsStreamAndIsAcceptedWhenRepeated) {
   }
 }
 
+// Rule 35: the program has written to its tensor, so a repetition would not be what was announced.
+TEST(EagerSegments, ASegmentThatChangedIsNotSentAgain) {
+  Small run(kStarter);
+  const CallId call = run.call(7);
+  ASSERT_EQ(run.high->segments_heard(), 1U);
+  run.me.rewrite(call);
+  run.high_hangs_up();
+  run.high_comes_again();
+  EXPECT_EQ(run.high->segments_heard(), 0U);
+  const auto* const stop = run.coordinator->last<wire::StopRound>();
+  ASSERT_NE(stop, nullptr);
+  EXPECT_EQ(stop->status, Status::kInvalidArgument);
+  EXPECT_NE(stop->text.find("me"), std::string::npos) << stop->text;
+  EXPECT_NE(stop->text.find("a buffer of the call changed during the call"), std::string::npos) << stop->text;
+}
+
 // ---- memory ----
 
 TEST(EagerSegments, NothingIsKeptOfRoundsThatAreOver) {

@@ -153,6 +153,29 @@ TEST(LyingNeighbour, ARepeatedSegmentIsFoldedOnce) {
   run.expect_alive();
 }
 
+// Rule 35: the buffer of a program changed while it was sent. The link is as good as ever.
+TEST(LyingNeighbour, WrongChecksumsAreNoFaultOfTheLink) {
+  Peer3 run;
+  for (std::uint64_t tag = 100; tag < 120; ++tag) {
+    run.launch(wire::Collective::kAllReduce, tag);
+    for (int i = 0; i < 3; ++i) {
+      wire::Segment wrong = segment(kSum, 2);
+      wrong.key.tag.value = tag;
+      run.low->say_segment(wrong, std::byte{1}, 1);
+      run.me.run();
+      EXPECT_TRUE(run.low->shown_out());
+      run.low = &run.dial_in(kLow);
+    }
+    const auto* const stop = run.coordinator->last<wire::StopRound>();
+    ASSERT_NE(stop, nullptr);
+    EXPECT_EQ(stop->key.tag.value, tag);
+    EXPECT_EQ(stop->status, Status::kInternal);
+    EXPECT_NE(stop->text.find("(p1 sent to me)"), std::string::npos) << stop->text;
+  }
+  EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
+  run.expect_alive();
+}
+
 TEST(LyingNeighbour, AnInvalidGreetingIsRefused) {
   const auto is_refused = [](const wire::Link& link) {
     Peer3 run;

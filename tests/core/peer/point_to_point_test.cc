@@ -280,6 +280,28 @@ TEST_F(Transfers, SendsThatNoReceiveHasTakenCountAsAwaited) {
   EXPECT_EQ(others(), before);
 }
 
+// Rule 35.
+TEST_F(Transfers, ATensorThatChangesDuringItsSendEndsBothCallsWithTheReason) {
+  for (const std::uint64_t count : {100U, 3000U}) {
+    run = std::make_unique<Peer3>();
+    const CallId call = run->me.send(kLow, kTag, count);
+    run->me.run();
+    if (count > 1024) says(wire::SendReady{1, {}});
+    EXPECT_GT(run->low->segments_heard(), 0U);
+    run->me.rewrite(call);
+    run->low->hang_up();
+    run->me.run();
+    run->low = &run->dial_in(kLow);
+    if (count > 1024) says(wire::SendReady{1, {}});
+    EXPECT_EQ(run->low->segments_heard(), 0U);
+    ASSERT_EQ(status(call), Status::kInvalidArgument);
+    EXPECT_NE(run->me.outcome(call)->text.find("the tensor changed during the send of me"), std::string::npos);
+    ASSERT_NE(run->low->last<wire::SendReport>(), nullptr);
+    EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kWithdrawn);
+    EXPECT_EQ(run->low->last<wire::SendReport>()->text, run->me.outcome(call)->text);
+  }
+}
+
 TEST_F(Transfers, LiesEndTheirStream) {
   const std::function<void(Transfers&)> lies[] = {
       [](Transfers& t) { t.says(report_of(1, 0, 1, wire::SendState::kReceived)); },

@@ -175,10 +175,48 @@ TEST(DirectOperation, ALostSegmentIsRepeatedUnlessItsFinalComesFirst) {
   EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
   const std::vector<std::uint64_t> has{1U << 9U};
   EXPECT_TRUE(one.operation.grant(Rank{2}, has, kOnly, kNext));
+  EXPECT_FALSE(one.operation.has_next(Rank{2}));  // it is compared with its checksum first
+  one.operation.prepare(one.jobs);
+  one.do_jobs();
   EXPECT_EQ(one.sent(2, kNext), std::vector<std::uint32_t>{8});
   EXPECT_TRUE(one.operation.grant(Rank{2}, has, kOnly, StreamId{5}));
   EXPECT_EQ(one.begin(2, 8, Phase::kAllGather, StreamId{5}).landing, Landing::kPlace);  // it had got there
   EXPECT_TRUE(one.sent(2, StreamId{5}).empty());
+}
+
+// Rule 35.
+TEST(DirectOperation, ASenderTellsThatItsContributionHasChanged) {
+  Direct one;
+  one.grant(2);
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
+  EXPECT_TRUE(one.operation.grant(Rank{2}, {}, kOnly, kNext));
+  one.operation.prepare(one.jobs);
+  ASSERT_EQ(one.jobs.size(), 2U);
+  const auto finished = one.do_job(false);
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInvalidArgument);
+  EXPECT_NE(finished.fault->text.find("changed during the call"), std::string::npos);
+  // The final waits for the check of the place that it overwrites, and proves that the contribution has arrived.
+  EXPECT_EQ(one.begin(2, 9, Phase::kAllGather, kNext).landing, Landing::kLater);
+  const auto checked = one.do_job(true);
+  EXPECT_EQ(checked.placeable, kNext);
+  EXPECT_EQ(checked.place.id, BufferId{17});
+  EXPECT_FALSE(one.operation.has_next(Rank{2}));
+}
+
+TEST(DirectOperation, AReceiverOfWrongSegmentsLooksAtItsOwnMemoryFirst) {
+  Direct one;
+  one.grant(2);
+  (void)one.sent(2);
+  Operation::Finished last;
+  for (int i = 0; i < 3; ++i) last = one.land(2, 5, Phase::kReduceScatter, false);
+  EXPECT_FALSE(last.fault);
+  ASSERT_EQ(one.jobs.size(), 2U);
+  EXPECT_FALSE(one.do_job(true).fault);
+  const auto finished = one.do_job(true);
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInternal);
+  EXPECT_EQ(finished.suspect, Rank{2});
 }
 
 TEST(DirectOperation, AClosedStreamLosesItsArrivingSegment) {

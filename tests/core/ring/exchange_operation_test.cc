@@ -122,6 +122,8 @@ TEST(ExchangeOperation, SendsAgainWhatAStreamLost) {
   (void)one.sent(2);
   const std::uint64_t have = 0b010;
   EXPECT_TRUE(one.operation.grant(Rank{2}, std::span(&have, 1), kOnly, kNext));
+  EXPECT_FALSE(one.operation.has_next(Rank{2}));  // they are compared with their checksums first
+  one.prepare();
   EXPECT_EQ(one.sent(2, kNext), (std::vector<std::uint64_t>{0, 32}));
   const std::uint64_t too_many = 0b1000;
   EXPECT_FALSE(one.operation.grant(Rank{2}, std::span(&too_many, 1), kOnly, kNext));
@@ -163,6 +165,29 @@ TEST(ExchangeOperation, ASegmentThatIsAlwaysCorruptEndsTheRound) {
   ASSERT_TRUE(last.fault);
   EXPECT_EQ(last.fault->status, Status::kInternal);
   EXPECT_NE(last.fault->text.find("from rank 0"), std::string::npos);
+  EXPECT_EQ(last.suspect, Rank{0});
+}
+
+// Rule 35.
+TEST(ExchangeOperation, ASenderTellsThatItsBlockHasChanged) {
+  for (const bool sends_again : {true, false}) {
+    Exchange one;
+    EXPECT_TRUE(one.operation.grant(Rank{2}, {}, kOnly, kFirst));
+    one.prepare();
+    (void)one.sent(2);
+    if (sends_again) {
+      EXPECT_TRUE(one.operation.grant(Rank{2}, {}, kOnly, kNext));
+      one.operation.prepare(one.jobs);
+    } else {  // it gets wrong segments, and looks at its own memory first
+      for (int i = 0; i < 3; ++i) EXPECT_FALSE(one.land(0, 0, kSegment, false).fault);
+    }
+    ASSERT_EQ(one.jobs.size(), 3U);
+    const auto finished = one.do_job(false);
+    ASSERT_TRUE(finished.fault);
+    EXPECT_EQ(finished.fault->status, Status::kInvalidArgument);
+    EXPECT_NE(finished.fault->text.find("changed during the call"), std::string::npos);
+    EXPECT_FALSE(finished.suspect);
+  }
 }
 
 TEST(ExchangeOperation, RefusesWhatDoesNotFit) {

@@ -215,6 +215,8 @@ TEST(RingOperation, TheFinalCancelsARepetition) {
     } else {
       one.operation.send_partial_again(kStripe, kNew);
     }
+    one.operation.prepare(one.jobs);
+    one.do_job();  // it is what it was
     EXPECT_TRUE(one.operation.has_next());
     const auto final = one.segment(wire::Phase::kAllGather);
     EXPECT_EQ(one.operation.begin(kNeighbour, final, kOld, one.jobs).landing, Operation::Landing::kPlace);
@@ -240,11 +242,150 @@ TEST(RingOperation, ASegmentIsRepeatedOnce) {
   ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));
   one.operation.send_partial_again(kStripe, kNew);
   EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, kNew));  // downstream has launched, and says what it has
+  one.operation.prepare(one.jobs);
+  ASSERT_EQ(one.jobs.size(), 1U);
+  one.do_job(true, 5);
   const auto again = one.operation.next(kNeighbour, kStripe, kNew);
   ASSERT_TRUE(again);
   EXPECT_EQ(again->payload, kSend);
   EXPECT_EQ(again->checksum, 5U);
   EXPECT_FALSE(one.operation.next(kNeighbour, kStripe, kNew));
+}
+
+// ---- memory that changes during the call (rule 35) ----
+
+constexpr const char* kChanged =
+    "tensor 0, chunk 0, from byte 0: a buffer of the call changed during the call: the program must not write to it "
+    "before the call has ended (if the program does not, the memory or the CPU of the host is faulty)";
+
+// Rank 1 has sent its segment on a stream that is gone, and sends it again.
+struct SentAgain : SmallOne {
+  explicit SentAgain(bool in_place = false) : SmallOne(1, in_place) {
+    operation.grant_eager();
+    operation.prepare(jobs);
+    do_job(true, 5);
+    EXPECT_TRUE(operation.next(kNeighbour, kStripe, kOld));
+    operation.send_partial_again(kStripe, kNew);
+    operation.prepare(jobs);
+  }
+};
+
+TEST(RingOperation, ASegmentIsComparedWithItsChecksumBeforeItIsSentAgain) {
+  SentAgain one;
+  EXPECT_FALSE(one.operation.has_next());
+  ASSERT_EQ(one.jobs.size(), 1U);
+  const auto* const check = std::get_if<VerifyJob>(&one.jobs.front().work);
+  ASSERT_NE(check, nullptr);
+  EXPECT_EQ(check->from, kSend);
+  EXPECT_EQ(check->expected, 5U);
+  EXPECT_TRUE(check->again);
+  EXPECT_FALSE(one.do_job(true).fault);
+  EXPECT_TRUE(one.operation.next(kNeighbour, kStripe, kNew));
+}
+
+TEST(RingOperation, ASenderTellsThatItsOwnSegmentHasChanged) {
+  SentAgain one;
+  const auto finished = one.do_job(false);
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInvalidArgument);
+  EXPECT_EQ(finished.fault->text, kChanged);
+  EXPECT_FALSE(finished.suspect);
+  EXPECT_FALSE(one.operation.has_next());
+}
+
+TEST(RingOperation, AFinalWaitsForTheCheckOfThePlaceThatItOverwrites) {
+  for (const bool in_place : {false, true}) {
+    SentAgain one(in_place);
+    const auto final = one.segment(wire::Phase::kAllGather);
+    EXPECT_EQ(one.operation.begin(kNeighbour, final, kOld, one.jobs).landing, Operation::Landing::kLater);
+    EXPECT_FALSE(one.operation.has_next());  // the final proves that the segment has arrived
+    auto finished = one.do_job(true);
+    if (in_place) {
+      EXPECT_FALSE(finished.placeable);
+      ASSERT_EQ(one.jobs.size(), 1U);
+      EXPECT_TRUE(std::holds_alternative<CopyJob>(one.jobs.front().work));
+      finished = one.do_job();
+    }
+    EXPECT_EQ(finished.placeable, kOld);
+    EXPECT_EQ(finished.place, in_place ? kSend : kRecv);
+    one.operation.landed(kNeighbour, final, false, kSum, one.jobs);
+    one.do_job(true, kSum);
+    EXPECT_TRUE(one.operation.complete());
+  }
+}
+
+TEST(RingOperation, AFinalWhoseStreamClosesDuringACheckIsExpectedAgain) {
+  SentAgain one;
+  const auto final = one.segment(wire::Phase::kAllGather);
+  EXPECT_EQ(one.operation.begin(kNeighbour, final, kOld, one.jobs).landing, Operation::Landing::kLater);
+  one.operation.stream_closed(kOld);
+  EXPECT_FALSE(one.do_job(true).placeable);
+  EXPECT_EQ(one.operation.begin(kNeighbour, final, kNew, one.jobs).landing, Operation::Landing::kPlace);
+  // A part of the final is here: the partial sum is gone, and was received.
+  one.operation.stream_closed(kNew);
+  EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, StreamId{9}));
+  one.operation.prepare(one.jobs);
+  EXPECT_TRUE(one.jobs.empty());
+  EXPECT_FALSE(one.operation.has_next());
+}
+
+// Rank 1 of 3, which reduces 3 chunks of one segment: it has sent its own, and gets that of rank 0 wrong three times.
+struct WrongThrice {
+  static constexpr std::uint64_t kCount = 3ULL << 18U;
+  WrongThrice() : request(request_of()), operation(request, Rank{1}, kWorld, 0, {}, {4U << 20U}) {
+    EXPECT_TRUE(operation.grant(kNeighbour, {}, kStripe, kOld));
+    operation.prepare(jobs);
+    answer({true, 5});
+    EXPECT_TRUE(operation.next(kNeighbour, kStripe, kOld));
+    for (int i = 0; i < 3; ++i) {
+      const wire::Segment arriving{{}, {}, wire::Phase::kReduceScatter, SegmentIndex{2}, 4U << 18U};
+      EXPECT_EQ(operation.begin(kNeighbour, arriving, kOld, jobs).landing, Operation::Landing::kPlace);
+      operation.landed(kNeighbour, arriving, false, kSum, jobs);
+      last = answer({false});
+      EXPECT_TRUE(last.corrupt);
+    }
+  }
+  static ring::Request request_of() {
+    ring::Request request;
+    request.collective = wire::Collective::kAllReduce;
+    request.type = DataType::kF32;
+    request.tensors = {{{BufferId{16}, 0, 4 * kCount}, {BufferId{17}, 0, 4 * kCount}, kCount}};
+    return request;
+  }
+  Operation::Finished answer(const JobResult& result) {
+    const KernelJob job = jobs.front();
+    jobs.erase(jobs.begin());
+    return operation.job_done(job.token, result, jobs);
+  }
+
+  ring::Request request;
+  RingOperation operation;
+  std::vector<KernelJob> jobs;
+  Operation::Finished last;
+};
+
+TEST(RingOperation, AReceiverOfWrongSegmentsLooksAtItsOwnMemoryFirst) {
+  WrongThrice one;
+  EXPECT_FALSE(one.last.fault);
+  ASSERT_EQ(one.jobs.size(), 1U);
+  EXPECT_TRUE(std::get<VerifyJob>(one.jobs.front().work).again);
+  const auto finished = one.answer({false});
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInvalidArgument);
+  EXPECT_NE(finished.fault->text.find("changed during the call"), std::string::npos);
+  EXPECT_FALSE(finished.suspect);
+}
+
+TEST(RingOperation, WhoeverChangedTheMemoryBothHostsAreNamed) {
+  WrongThrice one;
+  const auto finished = one.answer({true, 5});
+  ASSERT_TRUE(finished.fault);
+  EXPECT_EQ(finished.fault->status, Status::kInternal);
+  EXPECT_EQ(finished.fault->text,
+            "tensor 0, chunk 2, from byte 2097152: the partial sum from rank 0 arrived 3 times with a wrong checksum: "
+            "the program of the sender or of the receiver wrote to a buffer of the call before the call had ended, or "
+            "the memory or the CPU of one of the two hosts is faulty");
+  EXPECT_EQ(finished.suspect, Rank{0});
 }
 
 }  // namespace
