@@ -1,8 +1,9 @@
 // S2, flipped bits. A bit that flips on the way is detected: it costs a stream, and the bytes are sent again. It has no
 // other effect, and peers note at most one breach of the protocol for each flipped bit. If a bit flips in the output of
-// a kernel, the round commits nowhere; all peers that learn its outcome get `internal`, and a text with the place. The
-// promise leaves out what cannot be detected: a kernel that errs before the checksum of its result is computed (all
-// peers get the same wrong sum), and errors in inputs or in memory after the end of a call.
+// a kernel, or in an input that the peer has hashed, the round commits nowhere. All peers that learn its outcome get a
+// text with the place: with `invalid argument` from the peer whose own memory changed in a segment that it sends, else
+// with `internal`. The promise leaves out what cannot be detected: a kernel that errs before the checksum of its result
+// is computed (all peers get the same wrong sum), and errors in memory after the end of a call.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +23,13 @@ namespace lockstep::sim {
 class Flips {
  public:
   void on_the_way() { flips_ += 1; }
-  // `attempt`: the attempt of the round for which the kernel was started.
-  void in_a_kernel(const RoundKey& round, PeerId of, ViewNumber attempt) {
-    const auto [at, is_first] = rounds_.try_emplace(round, Spoilt{of, attempt});
-    if (!is_first && at->second.attempt <= attempt) at->second = {of, attempt};
+  // `attempt`: the attempt of the round for which the kernel was started. `departs`: in a segment that the peer sends.
+  void in_a_kernel(const RoundKey& round, PeerId of, ViewNumber attempt, bool departs = false) {
+    const auto [at, is_first] = rounds_.try_emplace(round, Spoilt{of, attempt, departs});
+    if (is_first) return;
+    const bool all_depart = departs && at->second.departs;
+    if (at->second.attempt <= attempt) at->second = {of, attempt, all_depart};
+    at->second.departs = all_depart;
   }
   // A retry of the round drops what a kernel has spoilt before, and what a job of the dropped attempt still spoils. A
   // caller that launches after the retry reports no retry itself: the event counts, not the outcome.
@@ -56,8 +60,9 @@ class Flips {
   // end.
   void may_be_seen(std::uint64_t times) { miscomputed_ += times; }
 
-  // In any group: gangs give connected groups one outcome.
-  [[nodiscard]] bool explains_internal(RoundKey round) const {
+  // The outcome of a round whose bits flipped, `internal` or `invalid argument`. In any group: gangs give connected
+  // groups one outcome.
+  [[nodiscard]] bool explains_end(RoundKey round) const {
     return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& spoilt) {
       round.group = spoilt.first.group;
       return round == spoilt.first;
@@ -97,13 +102,16 @@ class Flips {
       const bool says_where = outcome.text.find("results differ in tag") != std::string::npos ||
                               outcome.text.find("tensor ") != std::string::npos;
       if (!says_where) return what + ", which does not say where";
+      if (alone && flips_ == 0 && spoilt->second.departs)
+        return what + ", although the sender could tell that its own memory had changed";
       return {};
     }
     // The bit may have made an element infinite or NaN, which the next kernel cannot tell from such an input; or a peer
     // gave the round an invalid weight, and the coordinator heard of the weight first.
-    const bool is_refused = outcome.status == Status::kInvalidArgument &&
-                            (outcome.text.find("is infinite or NaN") != std::string::npos ||
-                             outcome.text.find("a weight is a finite number") != std::string::npos);
+    const bool is_refused =
+        outcome.status == Status::kInvalidArgument &&
+        (outcome.text.find("is infinite or NaN") != std::string::npos ||
+         outcome.text.find("a weight is a finite number") != std::string::npos || tells_change(outcome.text));
     // With bits that flipped on the way as well, the neighbour may have reported the link before it gave the segment
     // up.
     const bool is_evicted = flips_ > 0 && outcome.text.find("a segment whose checksum is wrong") != std::string::npos;
@@ -112,10 +120,16 @@ class Flips {
     return {};
   }
 
+  // The text of a peer whose own buffer has changed (rule 35).
+  [[nodiscard]] static bool tells_change(const std::string& text) {
+    return text.find("changed during the call") != std::string::npos;
+  }
+
  private:
   struct Spoilt {
     PeerId of;  // the peer of the kernel
     ViewNumber attempt;
+    bool departs = false;  // each time in a segment that a peer sends
   };
   struct Retry {
     ViewNumber view;

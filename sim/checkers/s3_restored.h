@@ -1,4 +1,5 @@
-// S3, restored: after an abort every input and every residual holds the bits that it had at the call.
+// S3, restored: after an abort every input and every residual holds the bits that it had at the call, unless the
+// program has written to it.
 #pragma once
 
 #include "sim/checkers/complaint.h"
@@ -11,6 +12,7 @@ namespace lockstep::sim {
 inline Complaint check_restored(const Call& call, const Memory& memory) {
   if (call.kind != CallKind::kCollective || call.outcome->status == Status::kOk) return {};
   if (call.request.collective == wire::Collective::kSync) return {};  // S5 says what it holds
+  if (call.data.rewritten) return {};
   for (std::size_t t = 0; t < call.prints.inputs.size(); ++t) {
     if (call.request.collective == wire::Collective::kBroadcast && call.request.root != call.peer) continue;
     const ring::Tensor& tensor = call.request.tensors[t];

@@ -65,6 +65,7 @@ struct Call {
     std::optional<Given> given;     // tensors of a guest; nothing if they are too large to keep
     std::optional<OddElement> odd;  // bytes mode, encoded
     bool odd_weight = false;        // the weight is tiny, huge, 0, or missing
+    bool rewritten = false;         // the nemesis has written to an input during the call
   };
   // Fingerprints of memory, by tensor.
   struct Fingerprints {

@@ -36,7 +36,12 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   };
   if (!chronicle_.over())
     chronicle_.check("S2", checkers_.flips.ended(call, checkers_.causes.only_bits_flip(), lives, done));
-  if (!chronicle_.over() && !checkers_.flips.nobody_compares(call, lives, done))
+  const std::vector<PeerId>* const contributors = outcome.contributors.get();
+  const bool rewritten = contributors != nullptr && std::ranges::any_of(*contributors, [&](PeerId peer) {
+                           const Call* const theirs = find(peer, outcome.round);
+                           return theirs != nullptr && theirs->data.rewritten;
+                         });
+  if (!chronicle_.over() && !rewritten && !checkers_.flips.nobody_compares(call, lives, done))
     chronicle_.check("S2", check_fold(process, call, find));
   if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.ended(call, *process.memory, find));
   const auto name_of_peer = [&](const Call& of) { return cast_.processes[of.process].peer.options().name; };
@@ -76,8 +81,9 @@ Complaint CallJudge::check_fold(const SimProcess& process, const Call& call, con
 
 // An input to the round, or a wrong kernel, is a cause of this outcome.
 bool CallJudge::is_odd(const peer::Outcome& outcome) const {
-  if (outcome.status == Status::kInternal) return checkers_.flips.explains_internal(outcome.round);
+  if (outcome.status == Status::kInternal) return checkers_.flips.explains_end(outcome.round);
   if (outcome.status != Status::kInvalidArgument) return false;
+  if (Flips::tells_change(outcome.text) && checkers_.flips.explains_end(outcome.round)) return true;
   const auto same_of_any_group = [&](std::optional<RoundKey> round) {  // gangs bind groups
     if (round) round->group = outcome.round.group;
     return round == outcome.round;

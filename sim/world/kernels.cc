@@ -41,19 +41,22 @@ void Kernels::run_now(SimProcess& process, std::uint64_t slot) {
   if (cast_.hosts[process.host].to_miscompute > 0) miscompute(process, job);
 }
 
-// A bit of a kernel's output flips: in a segment that the peer sends, after its checksum was computed; or in a result
-// that the checksum has confirmed. No other flip can be detected by anyone: see checkers/s2_flips.h.
+// A bit flips in a kernel's output or in an input, as if the program wrote to a buffer of the call: in a segment that
+// the peer sends, after its checksum was computed; or in a result that the checksum has confirmed. No other flip can be
+// detected by anyone: see checkers/s2_flips.h.
 void Kernels::miscompute(SimProcess& process, KernelRun& job) {
   const JobWork& done = job.job.work;
-  const bool departs = std::holds_alternative<FoldJob>(done) || std::holds_alternative<RecodeJob>(done) ||
+  const bool is_input = std::holds_alternative<HashJob>(done);
+  const bool departs = is_input || std::holds_alternative<FoldJob>(done) || std::holds_alternative<RecodeJob>(done) ||
                        std::holds_alternative<EncodeJob>(done) || std::holds_alternative<GatherJob>(done);
-  const bool arrived = std::holds_alternative<VerifyJob>(done) || std::holds_alternative<CheckJob>(done);
+  const auto* const verified = std::get_if<VerifyJob>(&done);
+  const bool arrived = (verified != nullptr && !verified->again) || std::holds_alternative<CheckJob>(done);
   const JobMemory memory = memory_of(done);
-  const BufferRef where = departs ? memory.into : memory.from;
+  const BufferRef where = departs && !is_input ? memory.into : memory.from;
   if ((!departs && !arrived) || where.length == 0 || where.id == kEarlyBuffer) return;
   if (!job.result.intact || job.result.malformed || job.result.not_finite) return;
   for (const std::uint32_t open : process.caller.open_calls) {
-    const Call& call = process.caller.calls[open];
+    Call& call = process.caller.calls[open];
     const ring::Request& request = call.request;
     if (std::find(call.buffers.begin(), call.buffers.end(), where.id) == call.buffers.end()) continue;
     const std::optional<RoundKey> round = Cast::round_of(process, call);
@@ -66,14 +69,16 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
     const std::uint64_t luck = dice_.bits(Purpose::kMiscompute, process.index, 1000 + process.draws++);
     const std::uint64_t checksum = process.memory->flip_bit(where, luck);
     if (arrived) job.result.checksum = checksum;
+    call.data.rewritten = call.data.rewritten || is_input;
     cast_.hosts[process.host].to_miscompute -= 1;
-    chronicle_.say(process, "a bit flips in what a kernel made of " + text_of(*round));
+    chronicle_.say(process, std::string("a bit flips in ") + (is_input ? "the input of " : "what a kernel made of ") +
+                                text_of(*round));
     // The round has moved to a new cohort since (rule 21): nothing may use what the given-up attempt has made.
     if (round->cohort == process.known.cohort && job.started < process.known.cohort_since) return;
     const ViewNumber founded{round->cohort.value};
     const ViewNumber launched = call.view ? std::max(founded, call.view->number) : founded;
     checkers_.flips.in_a_kernel(*round, process.id,
-                                checkers_.flips.attempt_of(process.id, *round, launched, job.started));
+                                checkers_.flips.attempt_of(process.id, *round, launched, job.started), departs);
     // Each receiver refuses it three times: in a ring the next peer, otherwise all others.
     const std::uint64_t receivers = oracle::is_direct(request) ? plan_.peers - 1 : 1;
     checkers_.flips.may_be_seen(3 * receivers);

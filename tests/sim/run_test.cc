@@ -57,6 +57,35 @@ TEST(Run, SeedsAreCleanAndLively) {
   EXPECT_GT(sums.races, kSeeds / 100);  // 37 in 1000 seeds: a driver that reads at once leaves few
 }
 
+// Rule 35. The program of one peer writes to a buffer of a call in flight: every peer learns which one, and nobody is lost.
+TEST(Run, APeerWhoseBufferChangesIsNamedAndNobodyIsLost) {
+  for (std::uint32_t host = 1; host <= 3; ++host) {
+    std::uint64_t named = 0;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      PlanOptions plan_options;
+      plan_options.peers = 3;
+      plan_options.calm = true;
+      plan_options.payload = PlanOptions::Payload::kBytes;
+      Plan plan = plan_of(seed, plan_options);
+      Entry entry;
+      entry.fault = Fault::kMiscompute;
+      entry.launch = 4 + seed;
+      entry.a = host;
+      plan.entries.push_back(entry);
+      WorldOptions options;
+      std::string last;
+      options.trace = [&](const std::string& line) {
+        if (line.find("changed during the call") != std::string::npos) last = line;
+      };
+      const Report report = run(plan, options);
+      EXPECT_FALSE(report.failure) << repeat(seed, report);
+      EXPECT_EQ(report.lost_runs, 0U) << seed;
+      if (!last.empty()) ++named;
+    }
+    EXPECT_GE(named, 3U) << host;
+  }
+}
+
 TEST(Run, SeedsWithRealBytesAreClean) {
   PlanOptions options;
   options.max_peers = 5;

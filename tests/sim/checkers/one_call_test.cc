@@ -103,6 +103,25 @@ TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
   EXPECT_FALSE(flips.ended(call, true, all, none));
 }
 
+// Rule 35.
+TEST(S2Flips, ASenderWhoseMemoryChangedSaysSo) {
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  Call call = ended_call(kA, aborted(Status::kInternal));
+  call.outcome->text = "b: tensor 0, chunk 1, from byte 0: the partial sum from rank 0 arrived 3 times";
+  Flips flips;
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1}, true);
+  EXPECT_TRUE(flips.ended(call, true, all, none));
+  EXPECT_FALSE(flips.ended(call, false, all, none)) << "another fault may have hidden it";
+  call.outcome->status = Status::kInvalidArgument;
+  call.outcome->text = "a: tensor 0, chunk 1, from byte 0: a buffer of the call changed during the call";
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1}, false);  // and a result that is compared by its hash
+  call.outcome->status = Status::kInternal;
+  call.outcome->text = "results differ in tag 1";
+  EXPECT_FALSE(flips.ended(call, true, all, none));
+}
+
 TEST(S9Bounds, ACountAboveItsLimitFails) {
   peer::Peer::Footprint peer;
   EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
