@@ -80,7 +80,7 @@ typedef enum lockstep_status {
   LOCKSTEP_OK = 0,
   /* this call's arguments are invalid: nothing was started, and if it is a collective with a readable tag, it ended on
    * every peer; or the arguments of another peer are invalid, or its weight or element cannot be reduced: the text
-   * names that peer and its reason */
+   * names that peer and its reason; or the program of a peer wrote to a buffer of the call before the call had ended */
   LOCKSTEP_ERR_INVALID_ARGUMENT = 1,
   LOCKSTEP_ERR_MISMATCH = 2,            /* peers gave different arguments for one round; nothing was reduced */
   LOCKSTEP_ERR_PEER_LOST = 3,           /* a member was lost, and this call does not retry */
@@ -99,8 +99,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
   LOCKSTEP_ERR_OUT_OF_MEMORY = 16,      /* on this peer, or for a collective on the peer that the text names */
   LOCKSTEP_ERR_PROTOCOL = 17,           /* the other side does not speak Lockstep, or another version of it */
-  LOCKSTEP_ERR_INTERNAL = 18,        /* results differ, or memory changed during the call: the text names the place; or
-                                        a bug in Lockstep: please report it with the text */
+  LOCKSTEP_ERR_INTERNAL = 18,        /* results differ, or memory changed during the call and nobody can tell whose: the
+                                        text names the place; or a bug in Lockstep: please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* sync: no peer that may send has a state */
   LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the parent process: make a new one */
   LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is still in flight */
