@@ -132,8 +132,8 @@ std::size_t Sync::turn() const {
   return static_cast<std::size_t>(std::find(receivers.begin(), receivers.end(), self_) - receivers.begin());
 }
 
-// Rule 38: asks one source, beginning at this receiver's own turn. So receivers ask different sources. Without a link to
-// any source it asks a fellow receiver: one that offers pieces knows the digests.
+// Rule 38: asks one source, beginning at this receiver's own turn. So receivers ask different sources. Without a link
+// to any source it asks a fellow receiver: one that offers pieces knows the digests.
 void Sync::ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out) {
   const std::optional<PeerId> asked = attempt_.query.asked();
   if (asked && linked.contains(*asked)) return;
