@@ -57,7 +57,8 @@ TEST(Run, SeedsAreCleanAndLively) {
   EXPECT_GT(sums.races, kSeeds / 100);  // 37 in 1000 seeds: a driver that reads at once leaves few
 }
 
-// Rule 35. The program of one peer writes to a buffer of a call in flight: every peer learns which one, and nobody is lost.
+// Rule 35. The program of one peer writes to a buffer of a call in flight: every peer learns which one, and nobody is
+// lost.
 TEST(Run, APeerWhoseBufferChangesIsNamedAndNobodyIsLost) {
   for (std::uint32_t host = 1; host <= 3; ++host) {
     std::uint64_t named = 0;
