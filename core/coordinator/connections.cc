@@ -96,7 +96,7 @@ std::optional<Eviction> Connections::judge(Connection& connection) const {
   const wire::Progress& progress = connection.channel.progress();
   if (now - progress.since() >= beat * 2 || connection.channel.writer.is_writing()) connection.steady = now;
   const Duration drips = wire::Progress::limit(beat, connection.round_trip, context_.options.silence);
-  if (progress.is_nearly_dead(now, drips)) {
+  if (connection.channel.is_nearly_dead(now, beat, drips)) {
     return Eviction{connection.peer, Status::kEvicted,
                     "its stream to the coordinator is nearly dead: " + progress.words(now)};
   }

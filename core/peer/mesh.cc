@@ -589,7 +589,8 @@ void Mesh::on_timer(Instant now, Effects& out) {
     if (flow.channel.closing()) continue;
     if (flow.kind == Kind::kUp) {
       watch(flow, beat, now, out);
-    } else if (flow.kind == Kind::kGreeting && flow.channel.progress().is_nearly_dead(now, progress_limit(flow.peer))) {
+    } else if (flow.kind == Kind::kGreeting &&
+               flow.channel.is_nearly_dead(now, options_.link_heartbeat, progress_limit(flow.peer))) {
       drop_dripping(flow, now, out);
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
@@ -599,7 +600,11 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
     } else {
       set_timer(flow.since + options_.dial_timeout);
-      if (flow.kind == Kind::kGreeting) set_timer(now + progress_limit(flow.peer) / 2);
+      if (flow.kind == Kind::kGreeting) {
+        const Duration drips = progress_limit(flow.peer);
+        set_timer(now + drips / 2);
+        set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drips));
+      }
     }
   }
   std::vector<PeerId> broken;
@@ -697,7 +702,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   // Then this stripe may wait behind the bytes of the others, on a line that they share.
   const bool other_works = another_works(link, flow.channel.stream(), now);
   const Duration drips = other_works ? options_.link_silence : progress_limit(link.round_trip);
-  if (flow.channel.progress().is_nearly_dead(now, drips)) return drop_dripping(flow, now, out);
+  if (flow.channel.is_nearly_dead(now, options_.link_heartbeat, drips)) return drop_dripping(flow, now, out);
   const Duration silence = other_works ? options_.link_silence : silence_limit(flow, link.round_trip);
   const Instant limit = flow.channel.progress().since() + silence;
   if (now >= limit) {

@@ -287,7 +287,7 @@ void Session::on_timer(Instant now, Effects& out) {
   if (now - next_timer_ > times_.heartbeat) channel_->forgive_silence(now);  // it was we who stood still
   const wire::Progress& progress = channel_->progress();
   const Instant since = progress.since();
-  if (progress.is_nearly_dead(now, drip_limit())) {
+  if (channel_->is_nearly_dead(now, times_.heartbeat, drip_limit())) {
     return over(Status::kNotConnected,
                 "the stream of the coordinator at '" + coordinator_ + "' is nearly dead (" + progress.words(now) +
                     "): rejoin as a new peer",

@@ -26,6 +26,11 @@ class Channel {
     progress_.settle(reader.frames());
     return progress_;
   }
+  // At a look of its machine's timer (rule 51).
+  [[nodiscard]] bool is_nearly_dead(Instant now, Duration beat, Duration limit) {
+    progress_.settle(reader.frames());
+    return progress_.is_nearly_dead(now, beat, limit);
+  }
   void forgive_silence(Instant now) { progress_.forgive(now); }
   void waited(Instant now) { progress_.waited(now); }
   [[nodiscard]] Progress::Busy take_busy() { return progress_.take_busy(); }

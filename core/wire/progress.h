@@ -67,15 +67,21 @@ class Progress {
   [[nodiscard]] static Duration limit(Duration beat, Duration round_trip, Duration most) {
     return std::min(most, std::max(beat * 2, kLeastPatience) + round_trip * kRoundTrips);
   }
-  // No progress for so long, and bytes have come after half of that time: a sender that stands still sends none, and
-  // the bytes of a line that was interrupted come in packets, with all of a message.
-  [[nodiscard]] bool is_nearly_dead(Instant now, Duration limit) const {
-    return now - since_ >= limit && bytes_ > 0 && heard_ - since_ >= limit / 2;
+  // Whether the stream is nearly dead, at a look of the machine's timer. A machine that stood still may have read only
+  // a part of what lies before it. So two looks must find the stream so, and the second look must not be late.
+  [[nodiscard]] bool is_nearly_dead(Instant now, Duration beat, Duration limit) {
+    if (!drips(now, limit)) {
+      first_look_ = kNever;
+      return false;
+    }
+    const Duration again = until_next_look(beat);
+    if (first_look_ == kNever || now - first_look_ > again * 2) first_look_ = now;
+    return now - first_look_ >= again;
   }
   // When a stream that is not to be judged at its next beat is to be judged; kNever: it is early enough then.
   [[nodiscard]] Instant look_at(Instant now, Duration beat, Duration limit) const {
     if (now - since_ <= beat + beat / 4) return kNever;
-    return std::max(since_ + limit, now + beat / 4);
+    return std::max(since_ + limit, now + until_next_look(beat));
   }
   // "3 bytes in 1000 ms, and no message came to its end"
   [[nodiscard]] std::string words(Instant now) const {
@@ -85,7 +91,7 @@ class Progress {
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(since_, heard_, frames_, bytes_, busy_, pause_, pauses_);
+    a.all(since_, heard_, first_look_, frames_, bytes_, busy_, pause_, pauses_);
   }
 
  private:
@@ -94,6 +100,14 @@ class Progress {
   static constexpr std::int64_t kRoundTrips = 4;  // what is lost on the way is sent again, twice
   static constexpr std::uint32_t kFewPauses = 4;
   static constexpr std::int64_t kForgets = 16;  // a long pause is forgotten in so many signs of progress
+  static constexpr Duration kLeastBetweenLooks = milliseconds(25);
+
+  static constexpr Duration until_next_look(Duration beat) { return std::max(beat / 4, kLeastBetweenLooks); }
+  // No progress for so long, and bytes have come after half of that time: a sender that stands still sends none, and
+  // the bytes of a line that was interrupted come in packets, with all of a message.
+  [[nodiscard]] bool drips(Instant now, Duration limit) const {
+    return now - since_ >= limit && bytes_ > 0 && heard_ - since_ >= limit / 2;
+  }
 
   void made(Instant at) {
     pause_ = std::max(at - since_, pause_ - pause_ / kForgets);
@@ -104,6 +118,7 @@ class Progress {
 
   Instant since_;
   Instant heard_;
+  Instant first_look_ = kNever;  // that found the stream nearly dead, of two; kNever: none has
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;
   Busy busy_;

@@ -88,6 +88,30 @@ TEST(CoordinatorProgress, AMemberWhoseStreamDripsIsOut) {
   EXPECT_NE(troubles[0].text.find("p2"), std::string::npos);
 }
 
+// The coordinator stands still for so short a time that its timer does not tell, and reads a part of a heartbeat first.
+TEST(CoordinatorProgress, ACoordinatorThatStoodStillReadsOnBeforeItEvicts) {
+  std::vector<std::byte> beat;
+  wire::encode(wire::Heartbeat{}, Term{1}, beat);
+  for (int phase = 0; phase < 500; phase += 50) {
+    for (int quiet = 200; quiet <= 500; quiet += 50) {
+      for (int still = 500; still <= 900; still += 50) {
+        Meeting run(3);
+        run.pass(seconds(2) + milliseconds(phase));
+        run.pass(milliseconds(quiet), {run.ends[2]});
+        run.ends[2]->say_bytes(std::span(beat).first(15));
+        run.coordinator.now = run.coordinator.now + milliseconds(still);
+        run.coordinator.run();
+        run.coordinator.pass({});
+        run.coordinator.run();
+        ASSERT_EQ(run.evicted(2), "") << phase << " " << quiet << " " << still;
+        run.ends[2]->say_bytes(std::span(beat).subspan(15));
+        run.pass(seconds(1));
+        ASSERT_EQ(run.evicted(2), "");
+      }
+    }
+  }
+}
+
 TEST(CoordinatorProgress, ASilentMemberKeepsItsTime) {
   Meeting run(4);
   run.pass(seconds(2));

@@ -234,5 +234,37 @@ TEST(LinkProgress, ADrippingCoordinatorEndsTheRunOfThisPeer) {
   EXPECT_LE(run.me.now - began, milliseconds(1800));
 }
 
+// The peer stands still for so short a time that its timer does not tell, and reads a part of a heartbeat first.
+TEST(LinkProgress, APeerThatStoodStillReadsOnBeforeItGivesAStreamUp) {
+  std::vector<std::byte> beat;
+  wire::encode(wire::Heartbeat{}, Term{1}, beat);
+  for (FarEnd* Peer3::*const whose : {&Peer3::coordinator, &Peer3::low}) {
+    for (int phase = 0; phase < 500; phase += 100) {
+      for (int quiet = 200; quiet <= 500; quiet += 100) {
+        for (int still = 500; still <= 900; still += 50) {
+          Lines run;
+          run.launch(wire::Collective::kAllReduce);
+          FarEnd* const end = run.*whose;
+          run.pass(seconds(2) + milliseconds(phase));
+          run.pass(milliseconds(quiet), {end});
+          for (FarEnd* other : {run.low, run.high, run.coordinator}) {
+            other->say_bytes(other == end ? std::span(beat).first(15) : std::span(beat));
+          }
+          run.me.now = run.me.now + milliseconds(still);
+          run.me.run();
+          run.me.pass({});
+          ASSERT_FALSE(run.me.run_over) << run.me.run_over->text;
+          ASSERT_FALSE(end->shown_out()) << phase << " " << quiet << " " << still;
+          end->say_bytes(std::span(beat).subspan(15));
+          run.me.run();
+          run.pass(seconds(1));
+          ASSERT_FALSE(run.me.run_over) << run.me.run_over->text;
+          ASSERT_FALSE(end->shown_out());
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::peer

@@ -17,7 +17,13 @@ struct Line {
     bytes(ms, count);
     progress.settle(++frames);
   }
-  [[nodiscard]] bool is_nearly_dead(std::int64_t ms) const { return progress.is_nearly_dead(at(ms), kLimit); }
+  bool look(std::int64_t ms) { return progress.is_nearly_dead(at(ms), kBeat, kLimit); }
+  // At two looks, the first at this time.
+  [[nodiscard]] bool is_nearly_dead(std::int64_t ms) const {
+    Line copy = *this;
+    EXPECT_FALSE(copy.look(ms));
+    return copy.look(ms + 125);
+  }
   static constexpr Duration kLimit = milliseconds(1000);
 };
 
@@ -38,6 +44,29 @@ TEST(Progress, AByteNowAndThenIsNone) {
   line.bytes(1900, 1);
   EXPECT_TRUE(line.is_nearly_dead(1900));
   EXPECT_EQ(line.progress.words(at(1900)), "2 bytes in 1900 ms, and no message came to its end");
+}
+
+// A machine that stood still, for less than it notices, has read a part of what lies before it.
+TEST(Progress, APartThatIsReadLateIsNotADrip) {
+  Line line;
+  line.frame(0);
+  line.bytes(1300, 15);
+  EXPECT_FALSE(line.look(1300));
+  line.frame(1301, 17);
+  EXPECT_FALSE(line.look(1425));
+  line.bytes(2250, 1);
+  EXPECT_FALSE(line.look(2301));  // a first look again
+  EXPECT_TRUE(line.look(2426));
+}
+
+TEST(Progress, ASecondLookThatIsLateIsAFirstOne) {
+  Line line;
+  line.frame(0);
+  line.bytes(900, 1);
+  EXPECT_FALSE(line.look(1000));
+  EXPECT_FALSE(line.look(1251));
+  EXPECT_FALSE(line.look(1300));  // too early
+  EXPECT_TRUE(line.look(1376));
 }
 
 TEST(Progress, SilenceIsNotADrip) {
