@@ -62,6 +62,11 @@ void Attempt::agree(PeerId member, const wire::Done& done) {
   if (done.state_fingerprint != 0) agreed_fingerprint = done.state_fingerprint;
 }
 
+bool Attempt::agrees(PeerId member) const {
+  const auto at = std::find(ring->begin(), ring->end(), member);
+  return at != ring->end() && (agreed >> static_cast<std::uint32_t>(at - ring->begin()) & 1U) != 0;
+}
+
 bool Attempt::all_agree(std::uint64_t hash) const {
   if (agreed == 0) return false;
   LOCKSTEP_ASSERT(world() <= kMaxPeerCommit);

@@ -79,6 +79,8 @@ struct Attempt {
   }
   // Counts this member's Done. The coordinator judges results that differ, and watched states that differ.
   void agree(PeerId member, const wire::Done& done);
+  // Whether this member is one of them.
+  [[nodiscard]] bool agrees(PeerId member) const;
   // All members of the ring are done with this hash.
   [[nodiscard]] bool all_agree(std::uint64_t hash) const;
   // Once all are known.

@@ -247,13 +247,38 @@ void Rounds::on_stream_gone(PeerId peer, StreamId stream) {
   announcements_.eager().stream_closed(stream);
 }
 
-// The links to all others of a round with the direct algorithm. The peer that dials sees whether there is one; the
-// other peer may have launched, and wait, while the peer that dials has not.
+// A round of an earlier generation, or cohort, needs the links of its own ring. So does a round that is retained for a
+// leaver and that this peer is still to launch.
 bool Rounds::needs_link(PeerId to) const {
-  return context_.options.id < to && std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) {
-           const Round& round = entry.second;
-           return round.attempted() && round.attempt->direct && round.attempt->other(to).has_value();
-         });
+  if (std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& entry) { return needs_link(entry.second, to); })) {
+    return true;
+  }
+  const PeerId own = context_.options.id;
+  return std::ranges::any_of(views_.cohorts(), [&](const auto& entry) {
+    const Cohort& cohort = entry.second;
+    return std::ranges::any_of(cohort.retained_for_leavers, [&](const auto& retained) {
+      return rounds_.find(retained.first) == nullptr &&
+             Views::are_neighbours(cohort.generations.at(retained.second), own, to);
+    });
+  });
+}
+
+// A member that has the Done of all ends its round, and lets links go that no other round needs (rule 14). A member
+// that is done needs no data, and a neighbour that needs some reports the link by itself. A link across the ring is
+// reported by the peer that dials, until it knows that the other peer is done: the other peer may have launched, and
+// wait, while the peer that dials has not.
+bool Rounds::needs_link(const Round& round, PeerId to) const {
+  const PeerId own = context_.options.id;
+  if (round.attempted() && round.attempt->direct && own < to && round.attempt->other(to)) {
+    const bool over = round.is<stage::Done>() && round.commits_among_peers() && round.attempt->agrees(to);
+    if (!over) return true;
+  }
+  if (!round.open() || round.is<stage::Done>()) return false;
+  const Cohort* const cohort = views_.cohort_of(*round.key);
+  if (cohort == nullptr) return false;
+  const bool is_now = cohort->id == context_.view->cohort && round.generation == cohort->current;
+  const auto among = cohort->generations.find(round.generation);
+  return !is_now && among != cohort->generations.end() && Views::are_neighbours(among->second, own, to);
 }
 
 // A leaver is in no current ring, but in the generation of the rounds that were retained for it (rule 22). A member
@@ -278,7 +303,7 @@ void Rounds::add_links(Views::Links& links) const {
     const Cohort* cohort = views_.cohort_of(*round.key);
     if (cohort == nullptr) continue;
     const auto among = cohort->generations.find(round.generation);
-    if (among != cohort->generations.end()) views_.add_ring(among->second, direct_, links);
+    if (among != cohort->generations.end()) views_.add_ring(among->second, direct_, false, links);
   }
 }
 

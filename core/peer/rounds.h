@@ -243,6 +243,7 @@ class Rounds final : public NeighbourOwner {
   void learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
   [[nodiscard]] bool has_segments_of(const Round& round) const;
   void on_fault(Round& round, const ring::Operation::Finished& finished);
+  [[nodiscard]] bool needs_link(const Round& round, PeerId to) const;
 
   Context& context_;
   Views& views_;

@@ -19,6 +19,15 @@ std::string number(const T& n) {
 
 }  // namespace
 
+bool Views::are_neighbours(const Cohort::Roster& roster, PeerId a, PeerId b) {
+  const std::vector<PeerId>& ring = *roster.ring;
+  const auto at = std::find(ring.begin(), ring.end(), a);
+  if (at == ring.end()) return false;
+  const PeerId next = at + 1 == ring.end() ? ring.front() : *(at + 1);
+  const PeerId before = at == ring.begin() ? ring.back() : *(at - 1);
+  return a != b && (next == b || before == b);
+}
+
 bool Views::has_member(const wire::View& view, PeerId peer) {
   return std::any_of(view.members.begin(), view.members.end(),
                      [&](const wire::Member& member) { return member.id == peer; });
@@ -195,14 +204,15 @@ void Views::assert_invariants() const {
 
 // ---- links ----
 
-void Views::add_ring(const Cohort::Roster& roster, bool direct, Links& links) const {
+void Views::add_ring(const Cohort::Roster& roster, bool direct, bool needed, Links& links) const {
   const std::vector<PeerId>& ring = *roster.ring;
   const PeerId own = context_.options.id;
   const auto me = std::find(ring.begin(), ring.end(), own);
   if (me == ring.end() || ring.size() < 2) return;
   const auto at = static_cast<std::size_t>(me - ring.begin());
   for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
-    links[peer] = {addresses_.at(peer), true};
+    const auto before = links.find(peer);
+    links[peer] = {addresses_.at(peer), needed || (before != links.end() && before->second.needed)};
   }
   if (!roster.peer_commit && !direct) return;
   for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
@@ -214,15 +224,16 @@ void Views::add_ring(const Cohort::Roster& roster, bool direct, Links& links) co
 
 void Views::add_rings(bool direct, Links& links) const {
   for (const auto& [id, cohort] : cohorts_) {
-    if (id == context_.view->cohort) add_ring(cohort.now(), direct, links);
-    if (proposal_) add_ring(cohort.roster_in(proposal_->view, &cohort.now()), direct, links);
+    const bool newest = id == context_.view->cohort;
+    if (newest) add_ring(cohort.now(), direct, true, links);
+    if (proposal_) add_ring(cohort.roster_in(proposal_->view, &cohort.now()), direct, newest, links);
     for (const auto& [key, generation] : cohort.retained_for_leavers)
-      add_ring(cohort.generations.at(generation), direct, links);
+      add_ring(cohort.generations.at(generation), direct, false, links);
   }
 }
 
 void Views::add_proposed_ring(bool direct, Links& links) const {
-  if (proposal_) add_ring(Cohort::founded(proposal_->view, context_.options.group).now(), direct, links);
+  if (proposal_) add_ring(Cohort::founded(proposal_->view, context_.options.group).now(), direct, true, links);
 }
 
 void Views::forget_addresses() {

@@ -21,6 +21,7 @@ class Views {
   explicit Views(Context& context) : context_(context) {}
 
   [[nodiscard]] static bool has_member(const wire::View& view, PeerId peer);
+  [[nodiscard]] static bool are_neighbours(const Cohort::Roster& roster, PeerId a, PeerId b);
   // Whether this peer is in that view.
   [[nodiscard]] bool is_in(const wire::View& view) const { return has_member(view, context_.options.id); }
 
@@ -88,7 +89,8 @@ class Views {
 
   using Links = std::map<PeerId, Mesh::Wanted>;
   // The neighbours in this ring. `direct`: rounds take the direct algorithm, so that everybody is a neighbour.
-  void add_ring(const Cohort::Roster& roster, bool direct, Links& links) const;
+  // `needed`: otherwise Rounds::needs_link() tells whether they are.
+  void add_ring(const Cohort::Roster& roster, bool direct, bool needed, Links& links) const;
   // Those in the rings of all cohorts, as they are and as they are proposed.
   void add_rings(bool direct, Links& links) const;
   // Those in the ring of the view that is proposed.

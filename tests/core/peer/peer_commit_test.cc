@@ -246,5 +246,37 @@ TEST(PeerCommit, MembersOfLargeCohortsSendNoDoneToEachOther) {
   EXPECT_EQ(d.low->last<wire::Done>(), nullptr);
 }
 
+// A member that has the Done of all ends its round, and lets the links of a leaver go. The leaver may still wait for
+// the Done of another member.
+TEST(PeerCommit, ADoneLeaverDoesNotReportMembersThatLetItsLinksGo) {
+  for (const bool is_done : {true, false}) {
+    Direct d;
+    const CallId id = d.call();
+    if (is_done) d.offered();
+    EXPECT_EQ(d.coordinator->last<wire::Done>() != nullptr, is_done);
+    d.me.leave();
+    d.me.run();
+    wire::Propose cut = d.proposal(view_of(2, 1, {kHigh, kLow}));
+    cut.left = {kMe};
+    cut.kept = {d.key()};
+    d.install(cut);
+    if (is_done) d.say(d.low, d.done());
+    d.low->hang_up();
+    d.high->hang_up();
+    for (int beats = 0; beats < 10; ++beats) {
+      d.coordinator->say(wire::Heartbeat{});
+      d.me.run();
+      d.me.pass(milliseconds(500));
+    }
+    d.me.run();
+    EXPECT_EQ(d.me.outcome(id), nullptr);
+    EXPECT_EQ(d.coordinator->last<wire::LinkBroken>() != nullptr, !is_done);
+    if (!is_done) continue;
+    d.commit(d.done());
+    ASSERT_NE(d.me.outcome(id), nullptr);
+    EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::peer

@@ -1,10 +1,12 @@
 // Rule 51 of docs/protocol.md: streams that bring nearly nothing, beside streams that are slow, silent, or stand still.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/kernels/checksum.h"
 #include "tests/core/peer/peer3.h"
 
 namespace lockstep::peer {
@@ -181,6 +183,43 @@ TEST(LinkProgress, ADirectCallDialsAgainALinkThatWasDialledForAnotherUse) {
   EXPECT_EQ(run.report(), nullptr);
   run.launch_direct();
   EXPECT_FALSE(next->shown_out());
+}
+
+// A member across the ring that has the Done of all lets the link go. This peer may still wait for the Done of another.
+TEST(LinkProgress, ADoneDirectCallReportsNoLinkToAMemberThatIsDone) {
+  for (const bool is_done : {true, false}) {
+    Across run;
+    run.launch_direct();
+    run.pass(kStep);
+    FarEnd* const far = run.open_next();
+    ASSERT_NE(far, nullptr);
+    far->greet();
+    far->say(wire::LinkWelcome{});
+    run.me.run();
+    const std::array<FarEnd*, 4> ends = {run.low, nullptr, run.high, far};
+    constexpr std::uint32_t kChunk = 3 * sizeof(float);
+    const auto segment = [](wire::Phase phase, std::uint32_t index) {
+      return wire::Segment{Peer3::key(), AttemptId{1}, phase, SegmentIndex{index}, kChunk};
+    };
+    const std::uint64_t checksum = lockstep::checksum(std::vector<std::byte>(kChunk));
+    for (std::uint32_t rank : {0U, 2U, 3U}) {
+      const auto* ready = ends[rank]->last<wire::Ready>();
+      ASSERT_NE(ready, nullptr);
+      ends[rank]->say(*ready);
+      run.me.run();
+      ends[rank]->say_segment(segment(wire::Phase::kReduceScatter, 1), std::byte{}, checksum);
+      ends[rank]->say_segment(segment(wire::Phase::kAllGather, rank), std::byte{}, checksum);
+      run.me.run();
+    }
+    const auto* done = run.coordinator->last<wire::Done>();
+    ASSERT_NE(done, nullptr);
+    run.low->say(*done);
+    if (is_done) far->say(*done);
+    run.me.run();
+    far->hang_up();
+    run.pass(seconds(5));
+    EXPECT_EQ(run.report() != nullptr, !is_done);
+  }
 }
 
 // Streams that nobody welcomed were dialled ever more slowly.
