@@ -61,7 +61,11 @@ std::optional<std::string> RoundSyncs::stranded(const Round& round) const {
   std::string sources;
   for (const PeerId source : round.sync->sources()) sources += (sources.empty() ? "" : ", ") + context_.name_of(source);
   return context_.name_of(context_.options.id) + " has nobody left to take the state over from: " +
-         (stranded ? "what it got is not the state that was claimed by " : "it cannot reach ") + sources;
+         (stranded ? "what it got is not the state that was claimed by " : "it cannot reach ") + sources +
+         (stranded
+              ? ": the program of one of these peers wrote to the state before the call had ended, or the memory or "
+                "the CPU of a host is faulty"
+              : "");
 }
 
 void RoundSyncs::done_if_complete(Round& round) {

@@ -93,6 +93,7 @@ def test_the_peer_whose_array_changed_is_named(call: str, writer: int, coordinat
                     assert "changed during the" in said
                     assert f"InvalidArgument peer-{writer}: " in said or f"send of peer-{writer}: " in said, said
                 else:
+                    assert "wrote to" in said, said
                     assert writer in named or peer is peers[writer], said
         for peer in peers:
             assert peer.line() == "over 3"
