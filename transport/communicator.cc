@@ -312,6 +312,8 @@ std::shared_ptr<const wire::View> Communicator::view() const { return engine_->v
 
 PeerId Communicator::self() const { return engine_->self(); }
 
+peer::Lifecycle Communicator::lifecycle() { return engine_->lifecycle(); }
+
 Result<std::string> Communicator::write_flight(const std::string& path) {
   return engine_->write_flight(path, "asked for");
 }

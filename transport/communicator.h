@@ -175,6 +175,8 @@ class Communicator {
   // The newest installed view; null before the first. The view object never changes.
   [[nodiscard]] std::shared_ptr<const wire::View> view() const;
   [[nodiscard]] PeerId self() const;
+  // How far this peer is on its way into the run and out of it. Asks the thread that runs the communicator.
+  [[nodiscard]] peer::Lifecycle lifecycle();
 
   // Writes the contents of the flight recorder: the whole file or nothing. May block on the file system; do not call it
   // from a log.

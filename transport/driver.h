@@ -46,6 +46,8 @@ class Driver {
   [[nodiscard]] virtual std::uint32_t fetching() const = 0;
   [[nodiscard]] virtual std::uint32_t holding() const = 0;
   [[nodiscard]] virtual std::shared_ptr<const wire::View> view() const = 0;
+  // How far the peer is on its way into the run and out of it.
+  [[nodiscard]] virtual peer::Lifecycle lifecycle() = 0;
   virtual Memory& memory() = 0;
   virtual ScratchPool& scratch() = 0;
 

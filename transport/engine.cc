@@ -183,6 +183,13 @@ void Engine::answer_once_told(std::uint64_t inputs, const std::shared_ptr<std::p
   reactor_->post(Reactor::Wake::kOwner, [this, inputs, answer] { answer_once_told(inputs, answer); });
 }
 
+peer::Lifecycle Engine::lifecycle() {
+  settle();  // calls that were made before count
+  const auto answer = std::make_shared<std::promise<peer::Lifecycle>>();
+  reactor_->post(Reactor::Wake::kOwner, [this, answer] { answer->set_value(peer_.snapshot().lifecycle); });
+  return answer_of(answer->get_future()).value_or(peer::Lifecycle::kOver);
+}
+
 Engine::Footprint Engine::footprint() {
   const auto answer = std::make_shared<std::promise<Footprint>>();
   reactor_->post(Reactor::Wake::kOwner, [this, answer] { answer->set_value({peer_.footprint(), streams_.size()}); });

@@ -80,7 +80,8 @@ class Engine final : public Driver, private Reactor::User {
   ScratchPool& scratch() override { return scratch_; }
   [[nodiscard]] Traffic traffic() const override { return {streams_.bytes_written(), streams_.bytes_read()}; }
 
-  // Asks the thread that runs the engine.
+  // Ask the thread that runs the engine.
+  [[nodiscard]] peer::Lifecycle lifecycle() override;
   [[nodiscard]] Footprint footprint() override;
 
   // Asks the thread that runs the engine, or writes the file itself if the engine no longer runs.

@@ -5,6 +5,8 @@
 #include "bindings/c/guard.h"
 #include "bindings/c/options.h"
 #include "bindings/c/time_out.h"
+#include "core/base/assert.h"
+#include "core/peer/snapshot.h"
 #include "core/wire/limits.h"
 #include "lockstep.h"
 
@@ -107,6 +109,26 @@ lockstep_status lockstep_leave_async(lockstep_comm* comm, int64_t timeout_ms, lo
 
 namespace {
 
+lockstep_stage stage_of(peer::Lifecycle lifecycle) {
+  using peer::Lifecycle;
+  switch (lifecycle) {
+    case Lifecycle::kNew: return LOCKSTEP_STAGE_NEW;
+    case Lifecycle::kLooking:
+    case Lifecycle::kDialling:
+    case Lifecycle::kGreeting: return LOCKSTEP_STAGE_REACHING;
+    case Lifecycle::kWaiting:
+    case Lifecycle::kInvited: return LOCKSTEP_STAGE_WAITING;
+    case Lifecycle::kIdle:
+    case Lifecycle::kInRounds:
+    case Lifecycle::kAdmitting:
+    case Lifecycle::kFrozen: return LOCKSTEP_STAGE_MEMBER;
+    case Lifecycle::kLeaving:
+    case Lifecycle::kGoing: return LOCKSTEP_STAGE_LEAVING;
+    case Lifecycle::kOver: return LOCKSTEP_STAGE_OVER;
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
 lockstep_status counted(lockstep_comm* comm, uint32_t* count, std::uint32_t (Communicator::*how_many)() const) {
   return c::inside(comm, [&](lockstep_comm& in) {
     if (count == nullptr) return c::fail(c::invalid("count is NULL; give the address of a uint32_t"));
@@ -127,6 +149,14 @@ lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* count) {
 
 lockstep_status lockstep_holding(lockstep_comm* comm, uint32_t* count) {
   return counted(comm, count, &Communicator::holding);
+}
+
+lockstep_status lockstep_stage_get(lockstep_comm* comm, lockstep_stage* stage) {
+  return c::inside(comm, [&](lockstep_comm& in) {
+    if (stage == nullptr) return c::fail(c::invalid("stage is NULL; give the address of a lockstep_stage"));
+    *stage = stage_of(in.communicator->lifecycle());
+    return LOCKSTEP_OK;
+  });
 }
 
 lockstep_status lockstep_abort_all(lockstep_comm* comm, const char* why) {

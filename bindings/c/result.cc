@@ -20,6 +20,8 @@ lockstep_result blank(const lockstep_result& from) {
   result.contributors_capacity = from.contributors_capacity;
   result.blocks = from.blocks;
   result.blocks_capacity = from.blocks_capacity;
+  result.newcomers = from.newcomers;
+  result.newcomers_capacity = from.newcomers_capacity;
   return result;
 }
 
@@ -63,6 +65,13 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
     result.rank = static_cast<std::uint32_t>(std::find(ids.begin(), ids.end(), self) - ids.begin());
   }
   if (!outcome.partner.is_nobody() || outcome.tag.value != 0) result.tag = outcome.tag.value;
+  result.members = outcome.sizes.members;
+  result.groups = outcome.sizes.groups;
+  result.largest_group = outcome.sizes.largest_group;
+  result.newcomers_count = static_cast<std::uint32_t>(outcome.newcomers.size());
+  const std::size_t named = std::min(outcome.newcomers.size(), result.newcomers_capacity);
+  std::transform(outcome.newcomers.begin(), outcome.newcomers.begin() + static_cast<std::ptrdiff_t>(named),
+                 result.newcomers, [](PeerId id) { return to_c(id); });
   result.partner = to_c(outcome.partner);
   result.count = outcome.count;
   result.blocks_count = outcome.blocks.size();
@@ -80,6 +89,10 @@ std::optional<Error> validate_result(const lockstep_result* result) {
   }
   if (result->blocks == nullptr && result->blocks_capacity != 0) {
     return invalid("result.blocks is NULL but result.blocks_capacity is {}; allowed: 0", result->blocks_capacity);
+  }
+  if (result->newcomers == nullptr && result->newcomers_capacity != 0) {
+    return invalid("result.newcomers is NULL but result.newcomers_capacity is {}; allowed: 0",
+                   result->newcomers_capacity);
   }
   return std::nullopt;
 }

@@ -44,6 +44,11 @@ std::uint32_t Driver::pending() const {
   return guest_.pending();
 }
 
+peer::Lifecycle Driver::lifecycle() {
+  stage_->looks(player_);
+  return stage_->world().lifecycle_of(guest_.process());
+}
+
 std::uint32_t Driver::fetching() const {
   stage_->looks(player_);
   return guest_.fetching();

@@ -33,6 +33,7 @@ class Driver final : public transport::Driver {
   [[nodiscard]] std::uint32_t fetching() const override;
   [[nodiscard]] std::uint32_t holding() const override;
   [[nodiscard]] std::shared_ptr<const wire::View> view() const override;
+  [[nodiscard]] peer::Lifecycle lifecycle() override;
   transport::Memory& memory() override { return guest_.memory(); }
   transport::ScratchPool& scratch() override { return guest_.scratch(); }
   [[nodiscard]] Traffic traffic() const override { return {}; }  // there are no sockets

@@ -178,14 +178,23 @@ void Admission::on_pending(const wire::Pending& pending) {
   context_.out().emplace_back(PendingChanged{pending_, pending.fetching, pending.holding});
 }
 
-void Admission::enter_cohort(std::size_t members) {
+void Admission::end_admitted() {
+  const std::optional<CallId> call = admit_->call;
+  Outcome outcome;
+  outcome.newcomers = admit_->newcomers;
+  if (!mutant(Mutant::kCallCompletesAgain)) admit_.reset();
+  if (call) context_.complete(*call, std::move(outcome));
+}
+
+void Admission::enter_cohort(std::size_t members, const std::vector<PeerId>& newcomers) {
   pending_ = 0;
   context_.out().emplace_back(PendingChanged{});
   end(connect_, Status::kOk, {});
   if (!admit_) return;
+  admit_->newcomers.insert(admit_->newcomers.end(), newcomers.begin(), newcomers.end());
   // With auto_admit there may be fewer members than the call wants: it is said again.
   const bool enough = !context_.options.auto_admit || members >= admit_->at_least;
-  if (enough || mutant(Mutant::kAdmitUnderstated)) return end(admit_, Status::kOk, {});
+  if (enough || mutant(Mutant::kAdmitUnderstated)) return end_admitted();
   if (admit_->cancelled) return end(admit_, *admit_->cancelled, "the run has too few members");
   admit_->said = false;
 }

@@ -107,8 +107,8 @@ class Admission {
 
   void on_pending(const wire::Pending& pending);
   void become_member() { life_ = Life::kMember; }
-  // A cohort of which this peer is a member begins.
-  void enter_cohort(std::size_t members);
+  // A cohort of which this peer is a member begins. `newcomers`: the members that were not in the view before.
+  void enter_cohort(std::size_t members, const std::vector<PeerId>& newcomers);
   // The coordinator is at work: it answers after this change (rule 15).
   void renew_grace(Instant limit);
   // Calls that are made after the end fail with `kEvicted` or `kNotConnected`, and this text.
@@ -143,10 +143,11 @@ class Admission {
     bool said = false;                  // to the coordinator
     bool said_automatic = false;        // what was said; a call that joins does not change it
     std::uint32_t at_least = 1;
-    std::uint64_t launches = 0;  // calls that were launched before
+    std::uint64_t launches = 0;       // calls that were launched before
+    std::vector<PeerId> newcomers{};  // that have joined since the call
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(call, deadline, cancelled, cancelled_by, said, said_automatic, at_least, launches);
+      a.all(call, deadline, cancelled, cancelled_by, said, said_automatic, at_least, launches, newcomers);
     }
   };
   struct Leaving {
@@ -161,6 +162,7 @@ class Admission {
 
   template <typename Call>
   void end(std::optional<Call>& waiting, Status status, const std::string& text);
+  void end_admitted();
   void cancel_admit(Status status);
   [[nodiscard]] bool enough(std::uint32_t at_least) const {
     return at_least <= context_.view->members.size() + pending_;

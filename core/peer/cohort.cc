@@ -146,6 +146,7 @@ Cohort::Roster Cohort::roster_in(const wire::View& view, const Roster* among) co
     address = &member.address;
   }
   if (farthest < kFarCoordinator) roster.distance = same_host ? ring::Distance::kSameHost : ring::Distance::kNear;
+  roster.sizes = WorldSizes::of(view);
   roster.peer_commit = alone() && ring.size() <= kMaxPeerCommit;
   if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
   roster.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));

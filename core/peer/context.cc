@@ -10,6 +10,7 @@ void Context::complete(CallId call, Outcome outcome) const {
     outcome.world = static_cast<std::uint32_t>(
         std::count_if(view->members.begin(), view->members.end(),
                       [&](const wire::Member& member) { return member.group == options.group; }));
+    outcome.sizes = WorldSizes::of(*view);
   }
   out().emplace_back(Complete{call, std::move(outcome)});
 }

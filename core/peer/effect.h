@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/io/stream.h"
 #include "core/kernels/job.h"
+#include "core/peer/world_sizes.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
 
@@ -34,9 +35,11 @@ struct Outcome {
   Generation attempt;       // collectives: the generation it committed in
   std::uint32_t world = 0;  // contributors of a committed round; else members of the caller's group now
   std::shared_ptr<const std::vector<PeerId>> contributors;  // committed rounds: in rank order
-  std::uint64_t hash = 0;                                   // committed rounds: of the result, the same on every peer
-  std::uint32_t retries = 0;     // attempts that were given up because a member was lost or left
-  std::uint64_t bytes_sent = 0;  // payload on the wire, this call, all attempts
+  WorldSizes sizes;               // committed rounds: of the view in which the attempt began; else of the newest view
+  std::vector<PeerId> newcomers;  // admit: the peers that joined during the call
+  std::uint64_t hash = 0;         // committed rounds: of the result, the same on every peer
+  std::uint32_t retries = 0;      // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;   // payload on the wire, this call, all attempts
   std::uint64_t bytes_received = 0;
   std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
   std::uint64_t chunk_count = 0;

@@ -134,6 +134,10 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("attempt", m.attempt);
   a("world", m.world);
   a("contributors", m.contributors);
+  a("members", m.sizes.members);
+  a("groups", m.sizes.groups);
+  a("largest_group", m.sizes.largest_group);
+  a("newcomers", m.newcomers);
   a("hash", m.hash);
   a("retries", m.retries);
   a("bytes_sent", m.bytes_sent);

@@ -341,7 +341,11 @@ void Peer::Machine::install(std::shared_ptr<const wire::View> view, const wire::
   }
   if (admission) {
     views_.found(change.view);
-    admission_.enter_cohort(change.view.members.size());
+    std::vector<PeerId> newcomers;
+    for (const wire::Member& member : change.view.members) {
+      if (before->number.value != 0 && !Views::has_member(*before, member.id)) newcomers.push_back(member.id);
+    }
+    admission_.enter_cohort(change.view.members.size(), newcomers);
     rounds_.enter_cohort();
   }
   if (views_.forget_admits()) rounds_.refuse_anew();

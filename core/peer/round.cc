@@ -37,6 +37,7 @@ Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort:
       generation(its_generation),
       ring(among.ring),
       distance(among.distance),
+      sizes(among.sizes),
       peer_commit(among.peer_commit),
       direct((what.algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) &&
              among.ring->size() > 1) {

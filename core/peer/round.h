@@ -47,6 +47,7 @@ struct Attempt {
   std::shared_ptr<const std::vector<PeerId>> ring;
   Rank rank;
   ring::Distance distance = ring::Distance::kFar;
+  WorldSizes sizes;                                           // of the view in which its generation began
   bool peer_commit = false;                                   // rule 14 may apply
   bool direct = false;                                        // every rank sends to every other; there is another
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
@@ -90,7 +91,7 @@ struct Attempt {
   // Left out: operation, which its round saves.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(key, generation, ring, rank, distance, peer_commit, direct, mismatched, downstream_ready, eager,
+    a.all(key, generation, ring, rank, distance, sizes, peer_commit, direct, mismatched, downstream_ready, eager,
           rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
   }
 };

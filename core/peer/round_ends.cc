@@ -17,6 +17,7 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   const Attempt& attempt = *round.attempt;
   outcome.world = attempt.world();
   outcome.contributors = attempt.ring;
+  outcome.sizes = attempt.sizes;
   outcome.hash = round.hash;
   const Request& request = round.request;
   if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {

@@ -1,4 +1,4 @@
-// What a peer is doing between two steps, for coverage matrices. No driver needs it.
+// What a peer is doing between two steps, for coverage matrices and for programs that ask.
 #pragma once
 
 #include <cstdint>

@@ -691,6 +691,11 @@ peer::Peer::Footprint World::footprint_of(std::uint32_t process) const {
   return cast_.processes[process].alive ? cast_.processes[process].peer->footprint() : peer::Peer::Footprint{};
 }
 
+peer::Lifecycle World::lifecycle_of(std::uint32_t process) const {
+  const SimProcess& of = cast_.processes[process];
+  return of.alive ? of.peer->snapshot().lifecycle : peer::Lifecycle::kOver;
+}
+
 Instant World::quiet_until() const {
   Plan plan = plan_;
   std::uint64_t most = 0;

@@ -85,6 +85,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   [[nodiscard]] bool run_is_over(std::uint32_t process) const { return cast_.processes[process].over; }
   [[nodiscard]] PeerId peer_of(std::uint32_t process) const { return cast_.processes[process].id; }
   [[nodiscard]] peer::Peer::Footprint footprint_of(std::uint32_t process) const;
+  [[nodiscard]] peer::Lifecycle lifecycle_of(std::uint32_t process) const;
   [[nodiscard]] const std::deque<Call>& calls_of(std::uint32_t process) const {
     return cast_.processes[process].caller.calls;
   }

@@ -58,6 +58,7 @@ static void null_handles_are_refused(void) {
   lockstep_peer_id id;
   char text[LOCKSTEP_PEER_ID_TEXT_SIZE];
   uint32_t count = 0;
+  lockstep_stage stage = LOCKSTEP_STAGE_OVER;
   lockstep_work* work = NULL;
   CHECK_INVALID("comm is NULL", lockstep_connect(NULL, "localhost:1", 1));
   CHECK_INVALID("comm is NULL", lockstep_admit(NULL, 1, NULL));
@@ -67,6 +68,10 @@ static void null_handles_are_refused(void) {
   CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
   CHECK_INVALID("comm is NULL", lockstep_fetching(NULL, &count));
   CHECK_INVALID("comm is NULL", lockstep_holding(NULL, &count));
+  CHECK_INVALID("comm is NULL", lockstep_stage_get(NULL, &stage));
+  CHECK_INVALID("stage is NULL", lockstep_stage_get(comm, NULL));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_stage_get(comm, &stage));
+  CHECK(stage == LOCKSTEP_STAGE_NEW);
   CHECK_INVALID("comm is NULL", lockstep_flight_record(NULL, "a.rec"));
   CHECK_INVALID("path is NULL", lockstep_flight_record(comm, NULL));
   CHECK_INVALID("path is empty", lockstep_flight_record(comm, ""));
@@ -117,6 +122,9 @@ static void results_are_checked(void) {
   result.contributors_capacity = 0;
   result.blocks_capacity = 4;
   CHECK_INVALID("result.blocks is NULL but result.blocks_capacity is 4", lockstep_barrier(comm, NULL, &result));
+  result.blocks_capacity = 0;
+  result.newcomers_capacity = 5;
+  CHECK_INVALID("result.newcomers is NULL but result.newcomers_capacity is 5", lockstep_admit(comm, 1, &result));
 }
 
 static void all_reduce_arguments_are_checked(void) {

@@ -65,6 +65,7 @@ static void every_function_is_refused_after_a_fork(const handles* inherited) {
   lockstep_work* fresh = work;
   size_t count;
   uint32_t number;
+  lockstep_stage stage;
   uint64_t bytes, of;
   char address[64];
 
@@ -85,6 +86,7 @@ static void every_function_is_refused_after_a_fork(const handles* inherited) {
   FORKED(lockstep_pending(comm, &number));
   FORKED(lockstep_fetching(comm, &number));
   FORKED(lockstep_holding(comm, &number));
+  FORKED(lockstep_stage_get(comm, &stage));
   FORKED(lockstep_leave(comm, 1000));
   FORKED_ASYNC(lockstep_leave_async(comm, 1000, &fresh));
   FORKED(lockstep_abort_all(comm, "why"));

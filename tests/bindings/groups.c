@@ -33,6 +33,7 @@ static void groups_reduce_separately(peer* self) {
   /* 1 + 4 in one group, 2 + 8 in the other. */
   CHECK(sum_of(self, 1 << self->number, &result) == (self->number % 2 == 0 ? 5 : 10));
   CHECK(result.world_size == 2);
+  CHECK(result.members == 4 && result.groups == 2 && result.largest_group == 2 && result.newcomers_count == 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
 }
 
@@ -42,14 +43,29 @@ static void as_newcomer(peer* self) { self->options.founders = self->peers - 1; 
 static void newcomers_are_admitted(peer* self) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   lockstep_result result = LOCKSTEP_RESULT_INIT;
+  lockstep_stage stage = LOCKSTEP_STAGE_NEW;
+  lockstep_peer_id newcomers[MOST_PEERS];
+  lockstep_peer_id members[MOST_PEERS];
+  size_t count = 0;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_stage_get(self->comm, &stage));
+  CHECK(stage == LOCKSTEP_STAGE_MEMBER);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_world_get(self->comm, &world));
   if (world.members < self->peers) { /* a founder */
+    result.newcomers = newcomers;
+    result.newcomers_capacity = MOST_PEERS;
     CHECK_STATUS(LOCKSTEP_OK, lockstep_wait_for_world(self->comm, self->peers, IN_TIME_MS, &result));
     CHECK(result.world_size == self->peers && result.view > world.view);
+    CHECK(result.members == self->peers && result.groups == 1 && result.largest_group == self->peers);
+    CHECK_STATUS(LOCKSTEP_OK, lockstep_member_ids(self->comm, 0, members, MOST_PEERS, &count, NULL));
+    CHECK(result.newcomers_count == 1);
+    CHECK(memcmp(&newcomers[0], &members[count - 1], sizeof newcomers[0]) == 0); /* newcomers come last */
   }
   CHECK(sum_of(self, 1, &result) == (int32_t)self->peers);
   CHECK(result.world_size == self->peers);
+  CHECK(result.members == self->peers && result.newcomers_count == 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_stage_get(self->comm, &stage));
+  CHECK(stage == LOCKSTEP_STAGE_OVER);
 }
 
 int main(void) {

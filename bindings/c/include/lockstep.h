@@ -403,12 +403,22 @@ typedef struct lockstep_result {
 
   lockstep_peer_id partner; /* send: the receiver; recv: the sender; all zero while a recv from any member waits */
   uint64_t count;           /* send, recv that ended with LOCKSTEP_OK: elements */
+
+  /* The sizes of the run. Committed rounds: in the view in which the attempt began, equal on every contributor; other
+   * calls: in the newest view, so after lockstep_admit() equal on every member. */
+  uint32_t members;       /* of all groups */
+  uint32_t groups;        /* with at least one member */
+  uint32_t largest_group; /* members of the group that has the most */
+
+  uint32_t newcomers_count;    /* admit, wait_for_world: how many peers joined, also if the array is smaller */
+  lockstep_peer_id* newcomers; /* in: the caller's array, or NULL; filled in the view's order as far as it reaches */
+  size_t newcomers_capacity;   /* in: elements of it */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0                              \
+        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0         \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------
@@ -432,7 +442,8 @@ LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const c
  * program must do the same after both calls. Collectives in flight end among the members that they were called among;
  * later collectives are among the members of the new view. Costs about one round trip to the coordinator. timeout_ms:
  * above 0, or LOCKSTEP_FOREVER; the time-out ends the call on this peer alone. A collective that waits for a peer in
- * lockstep_admit() ends with COHORT_CLOSED, because that peer can no longer launch it.
+ * lockstep_admit() ends with COHORT_CLOSED, because that peer can no longer launch it. `result` names the newcomers,
+ * and has the sizes of the new view (members, groups, largest_group).
  * Errors: INVALID_ARGUMENT, TIMED_OUT, NOT_CONNECTED, EVICTED. */
 LOCKSTEP_API lockstep_status lockstep_admit(lockstep_comm* comm, int64_t timeout_ms, lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_admit_async(lockstep_comm* comm, int64_t timeout_ms, lockstep_work** work);
@@ -455,6 +466,20 @@ LOCKSTEP_API lockstep_status lockstep_fetching(lockstep_comm* comm, uint32_t* co
 /* The number of waiting peers that hold a published state (a staged lockstep_prefetch_state()), and that would go on
  * from it if all members were lost. Local and free, as above. */
 LOCKSTEP_API lockstep_status lockstep_holding(lockstep_comm* comm, uint32_t* count);
+
+/* How far a communicator is on its way into a run and out of it. */
+typedef enum lockstep_stage {
+  LOCKSTEP_STAGE_NEW = 0,      /* lockstep_connect() was not called */
+  LOCKSTEP_STAGE_REACHING = 1, /* no coordinator has answered yet: it is not reached */
+  LOCKSTEP_STAGE_WAITING = 2,  /* the coordinator knows this peer; the members have not admitted it yet */
+  LOCKSTEP_STAGE_MEMBER = 3,   /* part of the run */
+  LOCKSTEP_STAGE_LEAVING = 4,  /* in lockstep_leave() */
+  LOCKSTEP_STAGE_OVER = 5      /* the run is over for this peer */
+} lockstep_stage;
+
+/* Fills `stage`: while lockstep_connect() runs, whether it waits for the coordinator or for the members. Asks the
+ * thread that runs the communicator: some microseconds. Errors: INVALID_ARGUMENT. */
+LOCKSTEP_API lockstep_status lockstep_stage_get(lockstep_comm* comm, lockstep_stage* stage);
 
 /* Leaves politely: waits for the calls that this peer has launched; the other peers continue without it and see no
  * error. Later calls fail with NOT_CONNECTED. timeout_ms: above 0, or LOCKSTEP_FOREVER. Errors: INVALID_ARGUMENT,

@@ -17,7 +17,7 @@ connect, Communicator   this process's place in a run: collectives, admission, t
 Options                 keyword arguments of both
 Work, wait_any          calls in flight; `await work` under asyncio
 no_wait                 launches that find no room for another call raise TooManyInFlight instead of waiting
-Result                  how a call ended: who contributed, hash, retries
+Result                  how a call ended: who contributed, hash, retries, the sizes of the run, newcomers
 State                   arrays and numbers that a sync makes equal on all peers
 Coordinator             a coordinator inside this process
 Error                   base of what calls raise; see lockstep.errors
@@ -62,7 +62,7 @@ from .errors import (
     WorldChanged,
 )
 from .state import State
-from .types import Algorithm, Op, PeerId, Status, Strategy, WireFormat, World
+from .types import Algorithm, Op, PeerId, Stage, Status, Strategy, WireFormat, World
 
 if TYPE_CHECKING:
     from . import sim as sim
@@ -108,6 +108,7 @@ __all__ = [
     "ProtocolError",
     "Refused",
     "Result",
+    "Stage",
     "State",
     "StateUndefined",
     "Status",

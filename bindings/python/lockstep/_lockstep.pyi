@@ -98,9 +98,30 @@ class Result:
         Send and recv: the elements that were transferred.
         """
     @property
+    def groups(self) -> int:
+        """
+        Groups with at least one member, in the same view as `members`.
+        """
+    @property
     def hash(self) -> int:
         """
         64-bit hash of the result; equal on every peer.
+        """
+    @property
+    def largest_group(self) -> int:
+        """
+        Members of the group that has the most, in the same view as `members`.
+        """
+    @property
+    def members(self) -> int:
+        """
+        Members of all groups. Committed calls: in the view in which the attempt began, equal on every contributor;
+        other calls: in the newest view, so equal on every member after admit().
+        """
+    @property
+    def newcomers(self) -> tuple[lockstep.types.PeerId, ...]:
+        """
+        admit() and wait_for_world(): the lockstep.PeerId of each peer that joined during the call.
         """
     @property
     def output(self) -> typing.Any:
@@ -319,6 +340,7 @@ class Communicator:
     def send_plain(
         self, arg0: typing.Any, arg1: list, arg2: typing.SupportsInt | typing.SupportsIndex, arg3: tuple
     ) -> Work | None: ...
+    def stage(self) -> int: ...
     def sync_state(self, arg0: dict, arg1: dict, arg2: typing.Any) -> Result: ...
     def sync_state_async(self, arg0: dict, arg1: dict) -> Work: ...
     def unpublish_state(self, arg0: typing.Any) -> None: ...

@@ -38,6 +38,7 @@ from .types import (
     Op,
     OpName,
     PeerId,
+    Stage,
     Strategy,
     StrategyName,
     WireFormat,
@@ -63,6 +64,7 @@ COLLECTIVE_TIMEOUT = 1800.0
 CONNECT_TIMEOUT = 300.0
 """Default time-out of connect(), in seconds."""
 
+_STAGES = tuple(Stage)  # by their numbers in the C library
 _LEAVE_WITHIN = 10.0  # seconds that the end of a `with` waits
 _LEAVE_AT_ONCE = 1.0  # after Ctrl-C, or sys.exit()
 
@@ -289,7 +291,8 @@ class Communicator:
     def admit(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> Result:
         """Admits waiting peers. All members call it at the same place of their program.
 
-        Costs about one round trip to the coordinator. timeout: seconds; ends the call on this peer only.
+        The result names the `newcomers`, and has the sizes of the new view, which are equal on every member. Costs
+        about one round trip to the coordinator. timeout: seconds; ends the call on this peer only.
         Raises TimedOut, NotConnected, Evicted.
         """
         return self._native.admit(timeout)
@@ -393,6 +396,17 @@ class Communicator:
     def holding(self) -> int:
         """Number of waiting peers that hold a published state, see prefetch(hold=True). Local and free."""
         return self._native.holding()
+
+    @property
+    def stage(self) -> Stage:
+        """How far this peer is on its way into the run and out of it, such as `Stage.WAITING`. Some microseconds.
+
+        While connect() runs, it tells whether the coordinator is not reached yet, or the members have not admitted.
+        """
+        try:
+            return _STAGES[self._native.stage()]
+        except NotConnected:  # closed
+            return Stage.OVER
 
     def groups(self) -> dict[int, int]:
         """Members of each group in the newest view, by group, ascending."""

@@ -17,6 +17,7 @@ __all__ = [
     "Op",
     "OpName",
     "PeerId",
+    "Stage",
     "Status",
     "Strategy",
     "StrategyName",
@@ -122,6 +123,21 @@ class Strategy(str, enum.Enum):
     POPULAR = "popular"
     SEND_ONLY = "send-only"
     RECEIVE_ONLY = "receive-only"
+
+
+class Stage(str, enum.Enum):
+    """How far a communicator is on its way into a run and out of it (`run.stage`).
+
+    NEW: connect() was not called. REACHING: no coordinator has answered yet. WAITING: the coordinator knows this peer,
+    and the members have not admitted it yet. MEMBER: part of the run. LEAVING: in leave(). OVER: the run is over.
+    """
+
+    NEW = "new"
+    REACHING = "reaching"
+    WAITING = "waiting"
+    MEMBER = "member"
+    LEAVING = "leaving"
+    OVER = "over"
 
 
 OpName = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]

@@ -729,6 +729,11 @@ void define_world(py::class_<Communicator>& c) {
     checked([&] { return lockstep_holding(self.comm(), &count); });
     return count;
   });
+  c.def("stage", [](Communicator& self) {
+    lockstep_stage stage = LOCKSTEP_STAGE_NEW;
+    self.wait_for([&](lockstep_comm* comm) { return lockstep_stage_get(comm, &stage); });
+    return static_cast<int>(stage);
+  });
   c.def("id", [](Communicator& self) { return to_python(self.id()); });
   c.def("world", [](Communicator& self) {
     lockstep_world world = LOCKSTEP_WORLD_INIT;

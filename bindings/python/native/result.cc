@@ -18,12 +18,15 @@ constexpr std::size_t kMostMembers = 1024;  // members of one view: the limit of
 lockstep_result& blank_result() {
   static thread_local std::array<lockstep_peer_id, kMostMembers> contributors;
   static thread_local std::array<std::uint64_t, kMostMembers> blocks;
+  static thread_local std::array<lockstep_peer_id, kMostMembers> newcomers;
   static thread_local lockstep_result result;
   result = LOCKSTEP_RESULT_INIT;
   result.contributors = contributors.data();
   result.contributors_capacity = contributors.size();
   result.blocks = blocks.data();
   result.blocks_capacity = blocks.size();
+  result.newcomers = newcomers.data();
+  result.newcomers_capacity = newcomers.size();
   return result;
 }
 
@@ -32,6 +35,7 @@ Result::Result(const lockstep_result& from)
       contributors(from.contributors,
                    from.contributors + std::min<std::size_t>(from.contributors_count, from.contributors_capacity)),
       blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
+      newcomers(from.newcomers, from.newcomers + std::min<std::size_t>(from.newcomers_count, from.newcomers_capacity)),
       state_difference(from.state_difference != nullptr ? from.state_difference : "") {}
 
 py::tuple Result::state() const {
@@ -39,13 +43,12 @@ py::tuple Result::state() const {
   numbers.struct_size = sizeof numbers;
   numbers.contributors = nullptr;
   numbers.blocks = nullptr;
+  numbers.newcomers = nullptr;
   numbers.state_difference = nullptr;
-  PeerIds ids(contributors.size());
-  for (std::size_t i = 0; i < contributors.size(); ++i) ids[i] = to_python(contributors[i]);
   Numbers sizes(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) sizes[i] = py::int_(blocks[i]);
-  return py::make_tuple(py::bytes(reinterpret_cast<const char*>(&numbers), sizeof numbers), ids, sizes,
-                        to_text(state_difference), output);
+  return py::make_tuple(py::bytes(reinterpret_cast<const char*>(&numbers), sizeof numbers), to_python(contributors),
+                        sizes, to_text(state_difference), output, to_python(newcomers));
 }
 
 std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
@@ -53,14 +56,23 @@ std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
   lockstep_result numbers = LOCKSTEP_RESULT_INIT;
   std::memcpy(static_cast<void*>(&numbers), bytes.data(), std::min(bytes.size(), sizeof numbers));
   numbers.struct_size = sizeof numbers;
-  std::vector<lockstep_peer_id> ids;
-  for (const py::handle& id : py::cast<py::tuple>(state[1])) ids.push_back(to_peer_id(id));
+  const auto ids_in = [&state](std::size_t place) {
+    std::vector<lockstep_peer_id> ids;
+    if (place >= state.size()) return ids;  // of a version that had none
+    for (const py::handle& id : py::cast<py::tuple>(state[place])) ids.push_back(to_peer_id(id));
+    return ids;
+  };
+  std::vector<lockstep_peer_id> ids = ids_in(1);
+  std::vector<lockstep_peer_id> newcomers = ids_in(5);
   std::vector<std::uint64_t> sizes;
   for (const py::handle& size : py::cast<py::tuple>(state[2])) sizes.push_back(py::cast<std::uint64_t>(size));
   const auto difference = py::cast<std::string>(state[3]);
   numbers.contributors = ids.data();
   numbers.contributors_count = static_cast<std::uint32_t>(ids.size());
   numbers.contributors_capacity = ids.size();
+  numbers.newcomers = newcomers.data();
+  numbers.newcomers_count = static_cast<std::uint32_t>(newcomers.size());
+  numbers.newcomers_capacity = newcomers.size();
   numbers.blocks = sizes.data();
   numbers.blocks_count = numbers.blocks_capacity = sizes.size();
   numbers.state_difference = difference.c_str();
@@ -74,6 +86,12 @@ py::object to_python(const lockstep_peer_id& id) {
   const py::object& peer_id =
       type.call_once_and_store_result([] { return from_package("lockstep.types", "PeerId"); }).get_stored();
   return peer_id(py::bytes(reinterpret_cast<const char*>(id.bytes), sizeof id.bytes));
+}
+
+PeerIds to_python(const std::vector<lockstep_peer_id>& ids) {
+  PeerIds objects(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) objects[i] = to_python(ids[i]);
+  return objects;
 }
 
 lockstep_peer_id to_peer_id(const py::handle& id) {
@@ -101,12 +119,7 @@ void define_contributors(ResultClass& c) {
       .def_property_readonly(
           "rank", [](R r) { return r.raw.rank; }, "This peer's place among the contributors.")
       .def_property_readonly(
-          "contributors",
-          [](R r) {
-            PeerIds ids(r.contributors.size());
-            for (std::size_t i = 0; i < r.contributors.size(); ++i) ids[i] = to_python(r.contributors[i]);
-            return ids;
-          },
+          "contributors", [](R r) { return to_python(r.contributors); },
           "The lockstep.PeerId of each contributor, in rank order; equal on every peer.")
       .def_property_readonly(
           "hash", [](R r) { return r.raw.hash; }, "64-bit hash of the result; equal on every peer.")
@@ -119,6 +132,22 @@ void define_contributors(ResultClass& c) {
           "bytes_sent", [](R r) { return r.raw.bytes_sent; }, "Bytes of payload sent, all attempts.")
       .def_property_readonly(
           "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.");
+}
+
+// The run at the joint call.
+void define_sizes(ResultClass& c) {
+  c.def_property_readonly(
+       "members", [](R r) { return r.raw.members; },
+       "Members of all groups. Committed calls: in the view in which the attempt began, equal on every contributor;\n"
+       "other calls: in the newest view, so equal on every member after admit().")
+      .def_property_readonly(
+          "groups", [](R r) { return r.raw.groups; }, "Groups with at least one member, in the same view as `members`.")
+      .def_property_readonly(
+          "largest_group", [](R r) { return r.raw.largest_group; },
+          "Members of the group that has the most, in the same view as `members`.")
+      .def_property_readonly(
+          "newcomers", [](R r) { return to_python(r.newcomers); },
+          "admit() and wait_for_world(): the lockstep.PeerId of each peer that joined during the call.");
 }
 
 // The round, and the attempt that committed.
@@ -192,6 +221,7 @@ Example:
     >>> result.world_size, hex(result.hash), result.retries, result.seconds
 )");
   define_contributors(c);
+  define_sizes(c);
   define_round(c);
   define_data(c);
   c.def_property_readonly(

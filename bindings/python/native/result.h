@@ -40,12 +40,14 @@ struct Result {
   lockstep_result raw;
   std::vector<lockstep_peer_id> contributors;
   std::vector<std::uint64_t> blocks;
+  std::vector<lockstep_peer_id> newcomers;
   std::string state_difference;
   py::object output = py::none();  // the array with the result, if the call created or cut it
 };
 
 // A lockstep.PeerId.
 py::object to_python(const lockstep_peer_id& id);
+PeerIds to_python(const std::vector<lockstep_peer_id>& ids);
 lockstep_peer_id to_peer_id(const py::handle& id);
 
 void define_result(py::module_& module);
