@@ -161,8 +161,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "only the results of the first two members are compared") \
   X(kDifferingCommits, "differing-commits", "S2 S1", kRare, "a round with different results commits") \
   X(kWrongForEver, "wrong-for-ever", "L2 L1 S2", kRare, "a segment that was sent wrong is requested again forever") \
-  X(kCorruptResetsAgain, "corrupt-resets-again", "L2", kNeedle, \
-    "a segment that was given up resets its stream again") \
+  X(kChangeUnseen, "change-unseen", "S2", kRare, \
+    "a sender does not notice that a segment changed after it was hashed") \
   /* odd inputs */ \
   X(kOddElementsGo, "odd-elements-go", "S2 L2", kRare, "a NaN or infinite element does not abort an encoded call") \
   X(kTinyWeightIsNone, "tiny-weight-is-none", "S2", kRare, "a weight much smaller than the others becomes 0") \

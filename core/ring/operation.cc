@@ -282,11 +282,9 @@ Error Operation::not_finite(const Piece& piece, std::uint64_t element, bool of_s
 // Rule 35: the stream of a corrupt segment is reset; a segment that is always wrong ends the round.
 void Operation::take_corrupt(Finished& finished, std::uint8_t& count, const Piece& piece, Phase phase, Rank from,
                              std::vector<KernelJob>& jobs) {
-  const bool was_given_up = count == kMostCorrupt;
-  if (was_given_up && !mutant(Mutant::kCorruptResetsAgain)) return;
+  if (count == kMostCorrupt) return;
   finished.corrupt = true;
   finished.from = from;
-  if (was_given_up) return;
   if (mutant(Mutant::kWrongForEver) || ++count < kMostCorrupt) return;
   if (!given_up_.empty()) return;
   const bool is_final = phase == Phase::kAllGather;
@@ -312,7 +310,7 @@ void Operation::check(const JobName& name, BufferRef memory, std::uint64_t check
 bool Operation::checked(Finished& finished, const Piece& piece, const JobResult& result) {
   LOCKSTEP_ASSERT(checks_ > 0);
   --checks_;
-  if (!result.intact && !mutant(Mutant::kWrongForEver)) {
+  if (!result.intact && !mutant(Mutant::kWrongForEver) && !mutant(Mutant::kChangeUnseen)) {
     given_up_.clear();
     if (!stopped_) {
       finished.fault = Error{Status::kInvalidArgument,
