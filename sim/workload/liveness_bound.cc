@@ -105,7 +105,8 @@ Duration time_of_step(const Plan& plan) {
 }
 
 Duration liveness_bound(const Plan& plan) {
-  return plan.heartbeat * 250 + plan.program.call_timeout * 4 + plan.program.think * 4 + time_of_step(plan) * 4;
+  const std::int64_t steps = std::max<std::int64_t>(4, plan.program.steps_per_admit);
+  return plan.heartbeat * 250 + plan.program.call_timeout * 4 + (plan.program.think + time_of_step(plan)) * steps;
 }
 
 }  // namespace lockstep::sim

@@ -13,7 +13,8 @@ Duration round_trip_of(const Plan& plan);
 Duration time_of_step(const Plan& plan);
 
 // 250 heartbeats (every silence is noticed after 6), 4 of the program's own time-outs, and 4 times as long as the
-// collectives of a step take one after the other on the slowest link.
+// collectives of a step take one after the other on the slowest link. Newcomers wait for the next admit: with more
+// than 4 steps between two of them, so many steps.
 Duration liveness_bound(const Plan& plan);
 
 }  // namespace lockstep::sim

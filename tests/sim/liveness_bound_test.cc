@@ -26,6 +26,8 @@ TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80));
   plan.program.think = lockstep::seconds(10);
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 4 * 80 + 4 * 10)) << "others wait for who thinks";
+  plan.program.steps_per_admit = 30;
+  EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 30 * (80 + 10))) << "newcomers wait for the next admit";
 }
 
 TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
