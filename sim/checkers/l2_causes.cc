@@ -177,8 +177,10 @@ bool Causes::may_report(std::uint32_t process, PeerId other, bool is_slow) const
   if (!end) return false;
   const Life& life = excuses_.life(*end);
   if (life.gone() || life.leaves || excuses_.hurt(process, *end, excuses_.times.until_reported())) return true;
-  // The coordinator has given it up, or does not reach it: others are in a view that it does not know of.
-  if (excuses_.life(process).lost || excuses_.hurt(process, 0, excuses_.times.until_reported())) return true;
+  // The coordinator has given it up, or does not reach one of the two: the other is in a view that this one does not
+  // know of.
+  const auto cut_off = [&](std::uint32_t one) { return excuses_.hurt(one, 0, excuses_.times.until_reported()); };
+  if (excuses_.life(process).lost || cut_off(process) || cut_off(*end)) return true;
   // A way that has become slow, to one of a few that are better, costs no member the run.
   return is_slow && (excuses_.lately(Fault::kSlow, process, *end, excuses_.times.until_reported()) ||
                      excuses_.lately(Fault::kSlow, *end, process, excuses_.times.until_reported()));

@@ -176,6 +176,14 @@ TEST_F(L2Causes, AHealedLinkIsNotReportedAndCostsNoPeerItsRun) {
   EXPECT_TRUE(coordinator_loses(kC, "it and h1 cannot reach each other, and no ring avoids that link"));
 }
 
+TEST_F(L2Causes, AMemberThatTheCoordinatorDoesNotReachDialsNobodyNew) {
+  EXPECT_TRUE(reports(1, kB));
+  causes_.began({.fault = Fault::kCutBoth, .a = 0, .b = 2});
+  EXPECT_FALSE(reports(1, kB));
+  EXPECT_FALSE(reports(2, kA));
+  EXPECT_TRUE(reports(1, kC));
+}
+
 // Swarm seed 1916138: the links of one host to all others were reset until none could be opened, and the other end had
 // to go.
 TEST_F(L2Causes, AFaultOfAllLinksOfAHostTouchesEveryNeighbour) {
