@@ -119,7 +119,7 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
         {"revision", outcome.revision}, {"root", hex(outcome.root)}, {"is_defined", outcome.state_defined}};
   }
   if (!outcome.blocks.empty()) json["blocks"] = outcome.blocks;
-  if (!outcome.partner.is_nobody()) json["partner"] = hex(outcome.partner);
+  if (!outcome.transfer.partner.is_nobody()) json["partner"] = hex(outcome.transfer.partner);
   return dump(json);
 }
 

@@ -64,7 +64,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
                    [](PeerId id) { return to_c(id); });
     result.rank = static_cast<std::uint32_t>(std::find(ids.begin(), ids.end(), self) - ids.begin());
   }
-  if (!outcome.partner.is_nobody() || outcome.tag.value != 0) result.tag = outcome.tag.value;
+  if (!outcome.transfer.partner.is_nobody() || outcome.transfer.tag.value != 0) result.tag = outcome.transfer.tag.value;
   result.members = outcome.sizes.members;
   result.groups = outcome.sizes.groups;
   result.largest_group = outcome.sizes.largest_group;
@@ -72,8 +72,8 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   const std::size_t named = std::min(outcome.newcomers.size(), result.newcomers_capacity);
   std::transform(outcome.newcomers.begin(), outcome.newcomers.begin() + static_cast<std::ptrdiff_t>(named),
                  result.newcomers, [](PeerId id) { return to_c(id); });
-  result.partner = to_c(outcome.partner);
-  result.count = outcome.count;
+  result.partner = to_c(outcome.transfer.partner);
+  result.count = outcome.transfer.count;
   result.blocks_count = outcome.blocks.size();
   std::copy_n(outcome.blocks.begin(), std::min(outcome.blocks.size(), result.blocks_capacity), result.blocks);
 }

@@ -40,7 +40,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is retried") \
   X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
   X(kMismatchUnseen, "mismatch-unseen", "S10 L2", kCommon, "the arguments of neighbours are not compared") \
-  X(kMisfitEndsAll, "misfit-ends-all", "L2", kRare, "a newcomer whose arguments differ ends the calls of all members") \
+  X(kMisfitEndsAll, "misfit-ends-all", "L2", kNeedle, \
+    "a newcomer whose arguments differ ends the calls of all members") \
   X(kRefusalUntold, "refusal-untold", "L1 L2 S10", kRare, "the others do not learn that a member refuses its call") \
   X(kRefusalTakesNoUse, "refusal-takes-no-use", "L1 L2 S10", kRare, \
     "a refused call stops the round of the others, and the next call with its tag takes the same use") \

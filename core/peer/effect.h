@@ -26,6 +26,13 @@ struct Resolve {
 // the Peer is destroyed; from RunOver on each is closed at once.
 struct Listen {};
 
+// What a send or a receive was, at its end.
+struct TransferEnd {
+  PeerId partner;  // the other member; nobody while a receive from any member waits
+  Tag tag;
+  std::uint64_t count = 0;  // elements sent or received
+};
+
 // How a call ended. What does not apply is zero.
 struct Outcome {
   Status status = Status::kOk;
@@ -52,9 +59,7 @@ struct Outcome {
   std::uint64_t revision = 0;
   Digest root;
   std::vector<std::uint64_t> values;
-  PeerId partner;           // point-to-point: the other member; nobody while a receive from any member waits
-  Tag tag;                  // point-to-point
-  std::uint64_t count = 0;  // point-to-point: elements sent or received
+  TransferEnd transfer;
 };
 
 // The call is over: none of its memory is touched any more.

@@ -151,9 +151,9 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("revision", m.revision);
   a("root", m.root);
   a("values", m.values);
-  a("partner", m.partner);
-  a("tag", m.tag);
-  a("count", m.count);
+  a("partner", m.transfer.partner);
+  a("tag", m.transfer.tag);
+  a("count", m.transfer.count);
 }
 
 inline void fields(auto& a, const Complete& m) {

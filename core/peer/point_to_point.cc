@@ -264,9 +264,9 @@ bool PointToPoint::complete_send(Order order) {
   Outcome outcome;
   outcome.status = send.end->status;
   outcome.text = std::move(send.end->text);
-  outcome.tag = send.what.tag;
-  outcome.partner = send.what.peer;
-  outcome.count = outcome.status == Status::kOk ? send.what.count : 0;
+  outcome.transfer.tag = send.what.tag;
+  outcome.transfer.partner = send.what.peer;
+  outcome.transfer.count = outcome.status == Status::kOk ? send.what.count : 0;
   outcome.bytes_sent = send.segments.bytes_sent();
   context_.jobs.close(send.jobs);
   context_.complete(send.call, std::move(outcome));
@@ -283,10 +283,10 @@ void PointToPoint::complete_receive(Order order, Status status, std::string text
   Outcome outcome;
   outcome.status = status;
   outcome.text = std::move(text);
-  outcome.tag = receive.what.tag;
-  outcome.partner = receive.arrival ? arrivals_.at(*receive.arrival).from : receive.what.peer;
+  outcome.transfer.tag = receive.what.tag;
+  outcome.transfer.partner = receive.arrival ? arrivals_.at(*receive.arrival).from : receive.what.peer;
   if (status == Status::kOk) {
-    outcome.count = receive.what.count;
+    outcome.transfer.count = receive.what.count;
     outcome.bytes_received = receive.what.memory.length;
   }
   context_.complete(receive.call, std::move(outcome));

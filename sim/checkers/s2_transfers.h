@@ -110,9 +110,10 @@ class Transfers {
     const peer::Outcome& outcome = *call.outcome;
     const auto& wanted = call.transfer;
     const std::string what = text_of(call.peer) + " received with tag " + std::to_string(wanted.tag.value) + " from " +
-                             text_of(outcome.partner) + " ";
-    if (!wanted.peer.is_nobody() && wanted.peer != outcome.partner) return what + "what it wanted of another member";
-    const auto way = ways_.find({outcome.partner, call.peer, wanted.tag});
+                             text_of(outcome.transfer.partner) + " ";
+    if (!wanted.peer.is_nobody() && wanted.peer != outcome.transfer.partner)
+      return what + "what it wanted of another member";
+    const auto way = ways_.find({outcome.transfer.partner, call.peer, wanted.tag});
     if (way == ways_.end()) return what + "what nobody has sent with that tag";
     if (!is_known_by_content(call)) return {};
     const std::uint64_t holds = memory.fingerprint(wanted.memory);
@@ -135,7 +136,7 @@ class Transfers {
   [[nodiscard]] static bool is_known_by_content(const Call& call) { return call.transfer.memory.length >= 16; }
 
   [[nodiscard]] static PeerId partner_of(const Call& call) {
-    const PeerId partner = call.outcome->partner;
+    const PeerId partner = call.outcome->transfer.partner;
     return partner.is_nobody() ? call.transfer.peer : partner;
   }
 

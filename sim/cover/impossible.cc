@@ -209,6 +209,8 @@ constexpr Reason kUnreached[] = {
     {kCoordinatorMessage, "empty founding", "LinkBroken",
      "a link is reported after 16 heartbeats, and the first proposal of newcomers is open for 6 at most; the report "
      "needs a series of withdrawn proposals"},
+    {kCoordinatorMessage, "seeing-off", "LinkBroken",
+     "a leaver that is still to finish a round reports one of its links after all other members have gone"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
      "all members leave while two of them compare their states, and others found the run anew before the comparison "
      "ends"},

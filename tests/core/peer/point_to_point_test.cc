@@ -88,7 +88,7 @@ TEST_F(Transfers, ASmallTensorWaitsInTheEarlyBufferForItsReceive) {
   run->me.run();
   EXPECT_TRUE(is_open(other));
   EXPECT_EQ(status(call), Status::kOk);
-  EXPECT_EQ(run->me.outcome(call)->partner, kLow);
+  EXPECT_EQ(run->me.outcome(call)->transfer.partner, kLow);
   EXPECT_TRUE(holds_nines(call));
   EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kFreed);
 }

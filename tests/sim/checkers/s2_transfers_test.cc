@@ -29,7 +29,7 @@ class S2Transfers : public testing::Test {
     Call& ending = calls_.at(call.id.value - 1);
     ending.outcome.emplace();
     ending.outcome->status = status;
-    ending.outcome->partner = partner;
+    ending.outcome->transfer.partner = partner;
     if (content != 0) memory_.fill(ending.transfer.memory, content);
     return checker_.ended(ending, memory_, gone());
   }
