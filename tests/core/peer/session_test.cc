@@ -288,7 +288,7 @@ TEST(Loss, CallsThatItEndsFindTheNewMembers) {
     request.collective = wire::Collective::kBarrier;
     request.retry = false;
     std::vector<CallId> ended;
-    for (const std::uint64_t tag : {7, 8}) {
+    for (const std::uint64_t tag : {std::uint64_t{7}, std::uint64_t{8}}) {
       request.tag = Tag{tag};
       ended.push_back(run.me.launch(request, 0));
     }
