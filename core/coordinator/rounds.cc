@@ -333,8 +333,8 @@ void Rounds::part(const RoundKey& key, Generation attempt, const std::pair<PeerI
 }
 
 std::optional<PeerId> Rounds::newcomer_of(const std::pair<PeerId, PeerId>& two) const {
-  const bool first = newcomers_.contains(two.first);
   if (mutant(Mutant::kMisfitEndsAll)) return std::nullopt;
+  const bool first = newcomers_.contains(two.first);
   if (first == newcomers_.contains(two.second)) return std::nullopt;
   return first ? two.first : two.second;
 }

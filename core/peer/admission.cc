@@ -110,11 +110,19 @@ Admission::Decision Admission::on_timer() {
 }
 
 template <typename Call>
-void Admission::end(std::optional<Call>& waiting, Status status, const std::string& text) {
+void Admission::end(std::optional<Call>& waiting, Outcome outcome) {
   if (!waiting) return;
   const std::optional<CallId> call = waiting->call;
   if (!mutant(Mutant::kCallCompletesAgain)) waiting.reset();
-  if (call) context_.fail(*call, status, text);
+  if (call) context_.complete(*call, std::move(outcome));
+}
+
+template <typename Call>
+void Admission::end(std::optional<Call>& waiting, Status status, const std::string& text) {
+  Outcome outcome;
+  outcome.status = status;
+  outcome.text = text;
+  end(waiting, std::move(outcome));
 }
 
 void Admission::end_admit(Status status, const std::string& text) { end(admit_, status, text); }
@@ -178,14 +186,6 @@ void Admission::on_pending(const wire::Pending& pending) {
   context_.out().emplace_back(PendingChanged{pending_, pending.fetching, pending.holding});
 }
 
-void Admission::end_admitted() {
-  const std::optional<CallId> call = admit_->call;
-  Outcome outcome;
-  outcome.newcomers = admit_->newcomers;
-  if (!mutant(Mutant::kCallCompletesAgain)) admit_.reset();
-  if (call) context_.complete(*call, std::move(outcome));
-}
-
 void Admission::enter_cohort(std::size_t members, const std::vector<PeerId>& newcomers) {
   pending_ = 0;
   context_.out().emplace_back(PendingChanged{});
@@ -194,7 +194,11 @@ void Admission::enter_cohort(std::size_t members, const std::vector<PeerId>& new
   admit_->newcomers.insert(admit_->newcomers.end(), newcomers.begin(), newcomers.end());
   // With auto_admit there may be fewer members than the call wants: it is said again.
   const bool enough = !context_.options.auto_admit || members >= admit_->at_least;
-  if (enough || mutant(Mutant::kAdmitUnderstated)) return end_admitted();
+  if (enough || mutant(Mutant::kAdmitUnderstated)) {
+    Outcome admitted;
+    admitted.newcomers = admit_->newcomers;
+    return end(admit_, std::move(admitted));
+  }
   if (admit_->cancelled) return end(admit_, *admit_->cancelled, "the run has too few members");
   admit_->said = false;
 }

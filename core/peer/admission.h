@@ -161,8 +161,9 @@ class Admission {
   };
 
   template <typename Call>
+  void end(std::optional<Call>& waiting, Outcome outcome);
+  template <typename Call>
   void end(std::optional<Call>& waiting, Status status, const std::string& text);
-  void end_admitted();
   void cancel_admit(Status status);
   [[nodiscard]] bool enough(std::uint32_t at_least) const {
     return at_least <= context_.view->members.size() + pending_;

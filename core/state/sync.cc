@@ -121,10 +121,9 @@ void Sync::watch_sources(const std::set<PeerId>& linked, Instant now) {
 wire::PieceDigests Sync::digests_for(std::uint32_t first) const {
   const auto& [key, attempt] = attempt_.name;
   if (!attempt_.receives) return own_.answer(key, attempt, first);
-  const Digests& known = attempt_.query.digests();
   return digests_from(
-      key, attempt, first, own_.pieces().count(), [&](std::uint32_t piece) { return known.pieces[piece]; },
-      known.values);
+      key, attempt, first, own_.pieces().count(),
+      [&](std::uint32_t piece) { return elected_digest(PieceIndex{piece}); }, attempt_.query.digests().values);
 }
 
 std::size_t Sync::turn() const {

@@ -219,9 +219,9 @@ class Sync {
     return attempt_.query.digests().pieces[piece.value];
   }
   [[nodiscard]] bool has(PieceIndex piece) const;  // whether this peer has this piece of the elected state
-  // The place of this peer among the receivers: receivers begin with different sources and pieces.
   [[nodiscard]] bool knows_digests() const { return !attempt_.receives || attempt_.fetch.has_value(); }
   [[nodiscard]] wire::PieceDigests digests_for(std::uint32_t first) const;
+  // The place of this peer among the receivers: receivers begin with different sources and pieces.
   [[nodiscard]] std::size_t turn() const;
   void start(const PieceJob& job, const JobWork& work, std::vector<KernelJob>& jobs);
   void watch_sources(const std::set<PeerId>& linked, Instant now);
