@@ -115,8 +115,10 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
     for (const PeerId peer : *outcome.contributors) contributors.push_back(hex(peer));
   }
   if (outcome.root != Digest{}) {
-    json["state"] = {
-        {"revision", outcome.revision}, {"root", hex(outcome.root)}, {"is_defined", outcome.state_defined}};
+    json["state"] = {{"revision", outcome.revision},
+                     {"root", hex(outcome.root)},
+                     {"lineage", outcome.lineage.value},
+                     {"is_defined", outcome.state_defined}};
   }
   if (!outcome.blocks.empty()) json["blocks"] = outcome.blocks;
   if (!outcome.transfer.partner.is_nobody()) json["partner"] = hex(outcome.transfer.partner);

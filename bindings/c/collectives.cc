@@ -384,11 +384,12 @@ Result<LaunchArgs> read(const lockstep_sync_state_args* given) {
   if (auto error = read_state_values(args, *state, launch)) return *error;
   const unsigned strategy = c::number_of(args.strategy);
   if (strategy >= state::kStrategyCount) {
-    return c::invalid("args.strategy is {}; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2 (LOCKSTEP_STATE_RECEIVE_ONLY)",
+    return c::invalid("args.strategy is {}; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 3 (LOCKSTEP_STATE_NEWEST)",
                       strategy);
   }
   state->strategy = static_cast<state::Strategy>(strategy);
   state->revision = args.revision;
+  state->lineage = Lineage{args.lineage};
   state->staged = args.staged != 0;
   state->blank = args.blank != 0;
   state->restored = args.restored != 0;
@@ -578,6 +579,18 @@ lockstep_status lockstep_barrier(lockstep_comm* comm, const lockstep_barrier_arg
 
 lockstep_status lockstep_barrier_async(lockstep_comm* comm, const lockstep_barrier_args* args, lockstep_work** work) {
   return asynchronous(comm, args, work);
+}
+
+lockstep_status lockstep_agree_pending(lockstep_comm* comm, int64_t timeout_ms, uint32_t* count) {
+  if (const lockstep_status status = lockstep_pending(comm, count); status != LOCKSTEP_OK) return status;
+  lockstep_all_reduce_args args = LOCKSTEP_ALL_REDUCE_ARGS_INIT;
+  args.send = args.recv = count;
+  args.count = 1;
+  args.type = LOCKSTEP_U32;
+  args.op = LOCKSTEP_MAX;
+  args.tag = UINT64_MAX;
+  args.timeout_ms = timeout_ms;
+  return lockstep_all_reduce(comm, &args, nullptr);
 }
 
 lockstep_status lockstep_refuse(lockstep_comm* comm, const char* operation, uint64_t tag, const char* why) {

@@ -29,8 +29,9 @@ static_assert(c::to_c(Status::kOutOfMemory) == LOCKSTEP_ERR_OUT_OF_MEMORY);
 static_assert(c::to_c(Status::kProtocolError) == LOCKSTEP_ERR_PROTOCOL);
 static_assert(c::to_c(Status::kInternal) == LOCKSTEP_ERR_INTERNAL);
 static_assert(c::to_c(Status::kStateUndefined) == LOCKSTEP_ERR_STATE_UNDEFINED);
-static_assert(kStatusCount == LOCKSTEP_ERR_STATE_UNDEFINED + 1);
-static_assert(kStatusCount <= LOCKSTEP_ERR_FORKED);  // numbers from here on exist in the C API only
+static_assert(c::to_c(Status::kStateConflict) == LOCKSTEP_ERR_STATE_CONFLICT);
+static_assert(kStatusCount == LOCKSTEP_ERR_STATE_CONFLICT + 1);
+static_assert(kStatusCount <= LOCKSTEP_ERR_PENDING);  // numbers from here on exist in the C API only
 
 static_assert(static_cast<unsigned>(DataType::kU8) == LOCKSTEP_U8 &&
               static_cast<unsigned>(DataType::kI8) == LOCKSTEP_I8);

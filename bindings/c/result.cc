@@ -51,6 +51,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.chunk_count = outcome.chunk_count;
 
   result.revision = outcome.revision;
+  result.lineage = outcome.lineage.value;
   result.state_root[0] = outcome.root.high;
   result.state_root[1] = outcome.root.low;
   result.state_undefined = outcome.state_defined ? 0 : 1;

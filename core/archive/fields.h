@@ -55,6 +55,7 @@ void fields(auto& a, Is<state::Statement> auto& m) {
   a("manifest", m.manifest);
   a("values", m.values);
   a("revision", m.revision);
+  a("lineage", m.lineage);
   a("strategy", m.strategy);
   a("unchanged", m.unchanged);
   a("blank", m.blank);

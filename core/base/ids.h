@@ -46,6 +46,7 @@ using StreamId = Number<struct StreamName, std::uint64_t>;          // one TCP o
 using CallId = Number<struct CallName, std::uint64_t>;              // one API call of this process
 using BufferId = Number<struct BufferName, std::uint32_t>;          // names a piece of memory; see buffers/buffer_ref.h
 using StripeIndex = Number<struct StripeName, std::uint16_t>;       // one of the parallel streams between two peers
+using Lineage = Number<struct LineageName, std::uint64_t>;          // states that grew out of one agreed state; 0: none
 using SegmentIndex = Number<struct SegmentName, std::uint32_t>;     // a pipelined piece of a chunk
 
 // The cohort formed by the admission that this view installed; see docs/protocol.md, "Words".

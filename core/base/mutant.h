@@ -135,6 +135,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kRootUnchecked, "root-unchecked", "S5", kRare, "a receiver claims the elected root without verifying it") \
   X(kTornVotes, "torn-votes", "S5", kRare, "a state that a failed sync left incomplete may vote") \
   X(kHeldStateForgotten, "held-state-forgotten", "S5", kRare, "a newcomer that holds a state does not vote with it") \
+  X(kAheadOverwritten, "ahead-overwritten", "S5", kRare, \
+    "the state of a newcomer that is ahead of the run is overwritten") \
   X(kHeldStateGoesBack, "held-state-goes-back", "S5", kRare, "a held state is replaced by an older revision") \
   X(kHolderNotAwaited, "holder-not-awaited", "S5", kRare, \
     "a founding goes on without a silent newcomer that holds a state") \

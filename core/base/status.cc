@@ -26,6 +26,7 @@ std::string_view status_name(Status status) {
     case Status::kProtocolError: return "protocol error";
     case Status::kInternal: return "internal error";
     case Status::kStateUndefined: return "state undefined";
+    case Status::kStateConflict: return "state conflict";
   }
   LOCKSTEP_UNREACHABLE();
 }

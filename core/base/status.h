@@ -29,8 +29,13 @@ enum class Status : std::uint8_t {
   kInternal = 18,       // results differ, or memory changed during the call; or a bug in Lockstep
   // no member that may send has a state, or the sources of a transfer to this peer were lost
   kStateUndefined = 19,
+  kStateConflict =
+      20,  // a newcomer's state is ahead of the run's, and is not overwritten; the text gives both revisions
 };
-inline constexpr std::uint8_t kStatusCount = 20;
+inline constexpr std::uint8_t kStatusCount = 21;
+
+// Whether a newcomer ends a round with this status while the others go on (rules 52, 53 of docs/protocol.md).
+constexpr bool ends_alone(Status status) { return status == Status::kMismatch || status == Status::kStateConflict; }
 
 // A short name such as "peer lost".
 std::string_view status_name(Status status);

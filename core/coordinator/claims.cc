@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
 #include "core/coordinator/names.h"
 #include "core/state/election.h"
 #include "core/wire/describe.h"
@@ -15,6 +16,17 @@ std::string describe_nobody(const state::Undecided& undecided, const std::vector
                             const std::string& where) {
   if (undecided.a.is_nobody()) return "nobody who may send has a state" + where + ": load a checkpoint on one of them";
   return name_in(members, undecided.a) + " only sends, and its state is undefined" + where;
+}
+
+std::string describe_ahead(const std::string& name, const wire::Claim& claim, std::uint64_t revision, Lineage runs) {
+  const std::string lineage = claim.lineage == Lineage{} ? ""
+                              : claim.lineage == runs    ? " of the same lineage"
+                                                         : " of another lineage";
+  return "the state of " + name + " in tag " + std::to_string(claim.key.tag.value) + " has revision " +
+         std::to_string(claim.revision) + lineage + ", and the run goes on from revision " + std::to_string(revision) +
+         ": " + name +
+         " is out of the run, and its state stays as it is. Join again and sync with the strategy newest "
+         "(in lockstep.torch: newest_wins) if its state shall win, or with receive-only if it may go";
 }
 
 }  // namespace
@@ -59,9 +71,7 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
     return answer;
   }
   if (round.claims.size() < members.size()) return answer;
-  const auto agreed = agreed_.find({claim.key.group, claim.key.tag});
-  auto result =
-      state::votes_of(claims_of(round, members), agreed == agreed_.end() ? std::set<PeerId>{} : agreed->second.peers);
+  auto result = state::votes_of(claims_of(round, members), agreed_peers(claim.key));
   if (const auto* undecided = std::get_if<state::Undecided>(&result)) {
     if (undecided->why == state::Undecided::Why::kNobodySends) {
       answer.stop.emplace(Status::kStateUndefined, describe_nobody(*undecided, members, where));
@@ -81,13 +91,19 @@ Claims::Answer Claims::add(const std::vector<wire::Member>& members, PeerId from
   return answer;
 }
 
+const std::set<PeerId>& Claims::agreed_peers(const RoundKey& key) const {
+  static const std::set<PeerId> kNobody;
+  const auto agreed = agreed_.find({key.group, key.tag});
+  return agreed == agreed_.end() ? kNobody : agreed->second.peers;
+}
+
 std::vector<state::Claim> Claims::claims_of(const Round& round, const std::vector<wire::Member>& members) {
   std::vector<state::Claim> claims;
   for (const wire::Member& member : members) {
     const auto said = round.claims.find(member.id);
     if (said == round.claims.end()) continue;
     const wire::Claim& c = said->second;
-    claims.push_back({member.id, c.strategy, c.defined, c.revision, c.root});
+    claims.push_back({member.id, c.strategy, c.defined, c.revision, c.root, c.lineage});
   }
   return claims;
 }
@@ -100,8 +116,28 @@ const state::Votes* Claims::votes(const RoundKey& key, Generation attempt) const
 wire::Elected Claims::elect(const RoundKey& key, const std::vector<wire::Member>& members,
                             std::uint64_t revision) const {
   const Round& round = open_.at(key);
-  const state::Elected won = state::elect(claims_of(round, members), *round.votes, revision);
-  return {key, round.attempt, won.revision, won.root, won.sources, won.receivers};
+  const state::Elected won = state::elect(claims_of(round, members), *round.votes, revision, agreed_peers(key));
+  return {key, round.attempt, won.revision, won.root, won.lineage, won.sources, won.receivers};
+}
+
+bool Claims::is_news(const wire::Elected& elected) const {
+  const auto& claims = open_.at(elected.key).claims;
+  return !elected.receivers.empty() || std::any_of(claims.begin(), claims.end(), [&](const auto& entry) {
+    const wire::Claim& claim = entry.second;
+    return state::lineage_of(claim.lineage, claim.root) != elected.lineage;
+  });
+}
+
+std::vector<Claims::Ahead> Claims::ahead_of(std::uint64_t revision, const RoundKey& key,
+                                            const std::vector<wire::Member>& members) const {
+  if (mutant(Mutant::kAheadOverwritten)) return {};
+  const Round& round = open_.at(key);
+  std::vector<Ahead> ahead;
+  for (const PeerId peer : state::ahead_of(revision, claims_of(round, members), agreed_peers(key))) {
+    const Lineage runs = elect(key, members, revision).lineage;
+    ahead.push_back({peer, describe_ahead(name_in(members, peer), round.claims.at(peer), revision, runs)});
+  }
+  return ahead;
 }
 
 std::optional<std::pair<PeerId, const wire::Descriptor*>> Claims::first(const RoundKey& key, Generation attempt) const {

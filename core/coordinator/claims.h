@@ -35,6 +35,16 @@ class Claims {
   // The winner of this revision, which must have votes.
   [[nodiscard]] wire::Elected elect(const RoundKey& key, const std::vector<wire::Member>& members,
                                     std::uint64_t revision) const;
+  // Whether a member does not have this state, or has it under another lineage.
+  [[nodiscard]] bool is_news(const wire::Elected& elected) const;
+  // Newcomers whose states are ahead of this revision, with which the group goes on, and why each of them ends (rule
+  // 53). The round must have votes.
+  struct Ahead {
+    PeerId peer;
+    std::string why;
+  };
+  [[nodiscard]] std::vector<Ahead> ahead_of(std::uint64_t revision, const RoundKey& key,
+                                            const std::vector<wire::Member>& members) const;
   // The first member that has claimed in this attempt, and its arguments; nothing if none has.
   [[nodiscard]] std::optional<std::pair<PeerId, const wire::Descriptor*>> first(const RoundKey& key,
                                                                                 Generation attempt) const;
@@ -81,6 +91,8 @@ class Claims {
     }
   };
   void drop_claims(const Round& round);
+  // The members that had the last agreed state.
+  [[nodiscard]] const std::set<PeerId>& agreed_peers(const RoundKey& key) const;
   // The claims of these members, as far as they have claimed.
   static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
 

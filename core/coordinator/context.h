@@ -68,7 +68,7 @@ struct Eviction {
   PeerId peer;
   Status status = Status::kEvicted;
   std::string why;
-  RoundKey round{};  // in which the arguments of a newcomer differ (rule 52)
+  RoundKey round{};  // in which a newcomer ends alone, with this status (rules 52, 53)
 };
 
 }  // namespace lockstep::coordinator

@@ -13,7 +13,8 @@ namespace lockstep::coordinator {
 namespace {
 
 bool same(const wire::Published& a, const wire::Published& b) {
-  return a.revision == b.revision && a.root == b.root && a.sources == b.sources && a.text == b.text;
+  return a.revision == b.revision && a.root == b.root && a.lineage == b.lineage && a.sources == b.sources &&
+         a.text == b.text;
 }
 
 }  // namespace
@@ -129,7 +130,9 @@ wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descrip
   for (auto at = begin; at != end && answer.sources.size() < kMaxSources; ++at) {
     const wire::Publish& said = at->second.said;
     const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root;
-    if (fits) answer.sources.push_back({at->first.peer, at->second.address});
+    if (!fits) continue;
+    if (answer.sources.empty()) answer.lineage = said.lineage;
+    answer.sources.push_back({at->first.peer, at->second.address});
   }
   return answer;
 }

@@ -256,6 +256,12 @@ void Rounds::begin_transfers(const RoundKey& key, Generation attempt, DoneResult
   if (!common) {
     return stop(key, attempt, Status::kStateUndefined, describe_nothing_common(bound, votes), result);
   }
+  for (const RoundKey& each : bound) {  // rule 53
+    for (Claims::Ahead& ahead : claims_.ahead_of(*common, each, members_of(each, attempt))) {
+      take_out(each, ahead.peer, Status::kStateConflict, std::move(ahead.why), result);
+    }
+  }
+  if (!result.misfits.empty()) return;
   for (std::size_t i = 0; i < bound.size(); ++i) {
     const RoundKey& each = bound[i];
     const std::uint64_t revision = mutant(Mutant::kGroupsElectApart) ? votes[i]->rbegin()->first : *common;
@@ -269,7 +275,7 @@ void Rounds::begin_transfers(const RoundKey& key, Generation attempt, DoneResult
           std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
       if (!receives && round.done.insert(member.id).second) done_by_.add(member.id);
     }
-    if (!elected.receivers.empty()) result.elected.push_back(std::move(elected));
+    if (claims_.is_news(elected)) result.elected.push_back(std::move(elected));
   }
   commit_if_done(key, attempt, result);
 }
@@ -328,8 +334,12 @@ void Rounds::part(const RoundKey& key, Generation attempt, const std::pair<PeerI
                   DoneResult& result) {
   const std::optional<PeerId> newcomer = newcomer_of(two);
   if (!newcomer) return stop(key, attempt, Status::kMismatch, std::move(text), result);
-  parting_.insert(*newcomer);
-  result.misfits.push_back({*newcomer, Status::kMismatch, cut_text(std::move(text)), key});
+  take_out(key, *newcomer, Status::kMismatch, std::move(text), result);
+}
+
+void Rounds::take_out(const RoundKey& key, PeerId newcomer, Status status, std::string text, DoneResult& result) {
+  parting_.insert(newcomer);
+  result.misfits.push_back({newcomer, status, cut_text(std::move(text)), key});
 }
 
 std::optional<PeerId> Rounds::newcomer_of(const std::pair<PeerId, PeerId>& two) const {

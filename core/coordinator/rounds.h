@@ -42,7 +42,7 @@ class Rounds {
     std::vector<Committed> committed;    // one per group whose round commits with this message
     std::optional<wire::Verdict> stop;   // for the next proposal: arguments or results differ
     std::string violation;               // not empty: the sender breaks the protocol
-    std::vector<Eviction> misfits;       // newcomers whose arguments differ from a member's (rule 52)
+    std::vector<Eviction> misfits;       // newcomers whose arguments differ, or whose state is ahead (rules 52, 53)
     std::vector<wire::Elected> elected;  // messages to the members of their groups: states to take over
     Comparison::Questions questions;     // about states that differ
     bool compares_watched = false;       // from now on a commit waits for the answers
@@ -197,15 +197,18 @@ class Rounds {
   // again without it (rule 52); otherwise the round ends for all.
   void part(const RoundKey& key, Generation attempt, const std::pair<PeerId, PeerId>& two, std::string text,
             DoneResult& result);
+  // This newcomer ends alone; its call ends with this status.
+  void take_out(const RoundKey& key, PeerId newcomer, Status status, std::string text, DoneResult& result);
   // The newcomer of these two, if the other one is none.
   [[nodiscard]] std::optional<PeerId> newcomer_of(const std::pair<PeerId, PeerId>& two) const;
-  // A member of this attempt is leaving the run because of its arguments: the attempt decides nothing any more.
+  // A member of this attempt is being taken out of the run (rules 52, 53): the attempt decides nothing any more.
   [[nodiscard]] bool is_parting(const RoundKey& key, Generation attempt) const;
   // Members have taken part in a round that has committed: they are newcomers no longer.
   void has_contributed(const std::vector<wire::Member>& members);
   void gone(const std::set<PeerId>& peers);
   // All members of this group have claimed. If all members of the bound groups have, elects states of one revision
-  // (rule 25). Without such a revision, the round ends before any state is overwritten.
+  // (rule 25). Without such a revision, the round ends before any state is overwritten. Newcomers whose states are
+  // ahead leave the run (rule 53).
   void begin_transfers(const RoundKey& key, Generation attempt, DoneResult& result);
   // Commits the round and its bound rounds if all members are done. If watched states differ, finds the first
   // difference before, unless a comparison is under way (rule 40).
@@ -251,7 +254,7 @@ class Rounds {
   std::map<RoundKey, wire::Verdict> closed_;  // verdicts of an admission that its message could not carry
   std::map<RoundKey, Generation> kept_;       // for leavers
   std::set<PeerId> newcomers_;                // members that have taken part in no round that has committed
-  std::set<PeerId> parting_;                  // newcomers whose arguments differ; they are being taken out of the run
+  std::set<PeerId> parting_;                  // newcomers that are being taken out of the run (rules 52, 53)
 };
 
 }  // namespace lockstep::coordinator

@@ -58,6 +58,7 @@ struct Outcome {
   bool state_defined = true;
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
   std::vector<std::uint64_t> values;
   TransferEnd transfer;
 };

@@ -150,6 +150,7 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("state_defined", m.state_defined);
   a("revision", m.revision);
   a("root", m.root);
+  a("lineage", m.lineage);
   a("values", m.values);
   a("partner", m.transfer.partner);
   a("tag", m.transfer.tag);

@@ -98,6 +98,7 @@ void LocalStates::describe(const state::Sync& sync, bool is_member, Outcome& out
   outcome.state_defined = sync.defined();
   outcome.revision = sync.revision();
   outcome.root = sync.root();
+  outcome.lineage = sync.lineage();
   outcome.values = sync.values();
   if (outcome.status == Status::kOk || outcome.state_defined) return;
   if (!sync.torn()) {

@@ -256,7 +256,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                    rounds_.join_admission();
                  },
                  [&](const wire::Evicted& in) {
-                   if (in.status == Status::kMismatch) rounds_.end_mismatched(in.round, in.text);
+                   if (ends_alone(in.status)) rounds_.end_alone(in.round, in.status, in.text);
                    end_run(in.status, "evicted by the coordinator: " + in.text);
                  },
                  [&](const wire::Left&) { on_left(); },

@@ -41,6 +41,7 @@ Outcome RoundEnds::outcome_of(const Request& request, Status status, std::string
   if (request.state != nullptr) {  // until the sync has begun; see RoundSyncs::end()
     outcome.state_defined = states_.is_defined(request);
     outcome.revision = request.state->revision;
+    outcome.lineage = request.state->lineage;
   }
   return outcome;
 }

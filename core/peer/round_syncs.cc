@@ -27,14 +27,14 @@ void RoundSyncs::claim_if_digested(Round& round) {
   if (!round.is<stage::Digesting>() || !round.sync->digested() || is_frozen(round)) return;
   round.stage = stage::Claimed{};
   const state::Claim claim = round.sync->claim();
-  context_.session.say(
-      wire::Claim{*round.key, round.generation, round.what, claim.strategy, claim.defined, claim.revision, claim.root});
+  context_.session.say(wire::Claim{*round.key, round.generation, round.what, claim.strategy, claim.defined,
+                                   claim.revision, claim.root, claim.lineage});
 }
 
 // Rule 25.
 std::string RoundSyncs::elect(Round& round, const wire::Elected& in) {
   LOCKSTEP_ASSERT(round.is<stage::Claimed>());
-  const state::Elected elected{in.revision, in.root, in.sources, in.receivers};
+  const state::Elected elected{in.revision, in.root, in.lineage, in.sources, in.receivers};
   const std::vector<PeerId>& ring = *round.attempt->ring;
   for (const auto* list : {&elected.sources, &elected.receivers}) {
     for (const PeerId peer : *list) {
@@ -92,8 +92,27 @@ void RoundSyncs::end(Round& round, bool is_member) {
   states_.remember(round.key->tag, round.what.layout, sync, outcome.status == Status::kOk);
   states_.note_torn(round.request.tag, sync);
   LocalStates::describe(sync, is_member, outcome);
+  if (outcome.status == Status::kOk) {
+    outcome.lineage = state::lineage_of(outcome.lineage, outcome.root);
+    note_replaced(round, outcome);
+  }
   round.bytes_sent = sync.bytes_sent();
   round.bytes_received = sync.bytes_received();
+}
+
+// The caller chose it (a strategy, a checkpoint, shards that must have a revision in common). People want to know.
+void RoundSyncs::note_replaced(const Round& round, const Outcome& outcome) {
+  const state::Statement& own = *round.request.state;
+  if (own.blank || own.lineage == Lineage{}) return;
+  if (own.lineage == outcome.lineage && own.revision <= outcome.revision) return;
+  context_.note({.kind = trace::Kind::kStateReplaced,
+                 .view = {},
+                 .peer = {},
+                 .round = *round.key,
+                 .number = outcome.revision,
+                 .text = "revision " + std::to_string(own.revision) + " gave way to revision " +
+                         std::to_string(outcome.revision) + " of " +
+                         (own.lineage == outcome.lineage ? "the same lineage" : "another lineage")});
 }
 
 // ---- neighbours ----

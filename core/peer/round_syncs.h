@@ -66,6 +66,8 @@ class RoundSyncs {
  private:
   void say_all(const state::Sync::Messages& messages);
   void note_lie(PeerId peer, std::string what);
+  // A successful sync has put an older state, or one of another lineage, in the place of this peer's.
+  void note_replaced(const Round& round, const Outcome& outcome);
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
   [[nodiscard]] bool is_frozen(const Round& round) const { return views_.freezes(*round.key, round.generation); }
 

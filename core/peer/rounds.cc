@@ -580,10 +580,10 @@ void Rounds::go_on() {
   say_admit();
 }
 
-void Rounds::end_mismatched(const RoundKey& key, const std::string& text) {
+void Rounds::end_alone(const RoundKey& key, Status status, const std::string& text) {
   Round* const round = rounds_.find(key);
   if (round == nullptr || round->has_outcome()) return;
-  RoundEnds::begin(*round, ends_.outcome_of(*round, Status::kMismatch, text), true);
+  RoundEnds::begin(*round, ends_.outcome_of(*round, status, text), true);
 }
 
 void Rounds::end(Status status, const std::string& text) {

@@ -101,8 +101,8 @@ class Rounds final : public NeighbourOwner {
   void forget_stale_announcements();
   // No proposal is open any more: what was held or frozen goes on.
   void go_on();
-  // The arguments of this peer, a newcomer, differ in this round, which goes on without it (rule 52).
-  void end_mismatched(const RoundKey& key, const std::string& text);
+  // This peer, a newcomer, ends alone in this round, which goes on without it (rules 52, 53).
+  void end_alone(const RoundKey& key, Status status, const std::string& text);
   // The run is over for this peer (rule 37).
   void end(Status status, const std::string& text);
   void forget();

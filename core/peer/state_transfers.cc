@@ -117,7 +117,8 @@ void StateTransfers::announce(Transfer& transfer, bool ends) {
   const wire::Descriptor what = descriptor_of(transfer.request, context_.options.segment_bytes);
   const Tag tag = transfer.request.tag;
   if (transfer.serves) {
-    context_.session.say(wire::Publish{tag, what, transfer.sync->revision(), transfer.sync->root(), ends});
+    const state::Sync& sync = *transfer.sync;
+    context_.session.say(wire::Publish{tag, what, sync.revision(), sync.root(), sync.lineage(), ends});
   } else {
     context_.session.say(wire::WantState{tag, what, ends});
   }
@@ -211,7 +212,9 @@ bool StateTransfers::drive(Transfer& transfer, Place place) {
       }
       return false;
     case Stage::kServing: answer_questions(transfer); return false;
-    case Stage::kFetching: ask_sources(transfer); return false;
+    case Stage::kFetching:
+      if (!keeps_own(transfer)) ask_sources(transfer);
+      return false;
     case Stage::kTurning:
       if (!is_released(transfer)) return false;
       transfer.sync->begin_again();
@@ -281,8 +284,9 @@ void StateTransfers::begin_serving(Transfer& transfer) {
   const Digest root = transfer.sync->root();
   transfer.attempt = attempt_id(root);
   transfer.stage = Transfer::Stage::kServing;
-  transfer.sync->elected({key_of(transfer), *transfer.attempt},
-                         {transfer.sync->revision(), root, {context_.options.id}, {}});
+  transfer.sync->elected(
+      {key_of(transfer), *transfer.attempt},
+      {transfer.sync->revision(), root, state::lineage_of(transfer.sync->lineage(), root), {context_.options.id}, {}});
   announce(transfer, false);
 }
 
@@ -323,9 +327,28 @@ bool StateTransfers::next_segment(PeerId to, StripeIndex /*stripe*/, StreamId /*
 
 // ---- a peer that waits ----
 
+// A newer state never gives way to an older one: neither one that is held (rule 49) nor the caller's own (rule 53).
 bool StateTransfers::Transfer::is_offered() const {
   if (!offer || offer->sources.empty()) return false;
-  return !holds || offer->revision > sync->revision() || mutant(Mutant::kHeldStateGoesBack);
+  if (mutant(Mutant::kHeldStateGoesBack)) return true;
+  if (holds) return offer->revision > sync->revision();
+  return request.state->blank || offer->revision >= request.state->revision;
+}
+
+// Rule 53: members publish what is older than the caller's own state, which is held in its stead.
+bool StateTransfers::keeps_own(Transfer& transfer) {
+  const state::Statement& own = *transfer.request.state;
+  const bool is_older =
+      transfer.offer && !transfer.offer->sources.empty() && transfer.offer->revision < own.revision && !own.blank;
+  const bool keeps = is_older && !transfer.attempt && states_.is_defined(transfer.request);
+  if (!keeps || mutant(Mutant::kHeldStateGoesBack)) return false;
+  if (transfer.is_staged()) {
+    transfer.since = context_.now;
+    hold(transfer);
+  } else {
+    finish(transfer, Status::kOk, {});
+  }
+  return true;
 }
 
 void StateTransfers::complete_fetch(Transfer& transfer) {
@@ -391,7 +414,7 @@ bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
     transfer.in_place = false;
     transfer.since = context_.now;
     transfer.sync->elected({key_of(transfer), *transfer.attempt},
-                           {offer.revision, offer.root, {}, {context_.options.id}});
+                           {offer.revision, offer.root, offer.lineage, {}, {context_.options.id}});
   }
   const std::vector<wire::Source> sources = published ? transfer.offer->sources : std::vector<wire::Source>{};
   if (sources == transfer.sources) return false;

@@ -117,7 +117,7 @@ class StateTransfers final : public PrefetchOwner {
     std::map<PeerId, Question> questions;
     std::optional<wire::Published> offer;  // the newest of the coordinator's
     std::vector<wire::Source> sources;     // of the state that is fetched
-    bool holds = false;                    // staged: memory holds a state that was published
+    bool holds = false;                    // staged: memory holds a state that was published, or a newer one
     bool in_place = true;                  // staged: nothing has been fetched since the last copy
     Instant since;                         // staged: start of the fetch
     Instant rests_until;                   // kHolding: no newer state is fetched before
@@ -142,6 +142,7 @@ class StateTransfers final : public PrefetchOwner {
   [[nodiscard]] bool begin_digesting(Transfer& transfer);
   [[nodiscard]] bool is_released(const Transfer& transfer);
   [[nodiscard]] bool end(Transfer& transfer, Place place);
+  [[nodiscard]] bool keeps_own(Transfer& transfer);  // true: the call is over, or holds
   void complete_fetch(Transfer& transfer);
   [[nodiscard]] bool swap(Transfer& transfer);  // false: it must wait
   void hold(Transfer& transfer);

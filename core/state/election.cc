@@ -16,7 +16,28 @@ Content content_of(const Claim& claim) { return {claim.revision, claim.root}; }
 // Rule 26: an undefined state neither votes nor is sent.
 bool may_send(const Claim& claim) { return claim.defined && claim.strategy != Strategy::kReceiveOnly; }
 
+// Of the content that won. Of equally popular lineages the smallest.
+Lineage popular_lineage(const std::vector<Claim>& claims, const Content& won, const std::set<PeerId>& agreed) {
+  std::map<Lineage, std::size_t> members;  // that had the last agreed state
+  std::map<Lineage, std::size_t> all;
+  for (const Claim& claim : claims) {
+    if (!may_send(claim) || content_of(claim) != won || claim.lineage == Lineage{}) continue;
+    ++all[claim.lineage];
+    if (agreed.contains(claim.peer)) ++members[claim.lineage];
+  }
+  const auto& holders = members.empty() ? all : members;
+  if (holders.empty()) return lineage_of({}, won.second);
+  return std::max_element(holders.begin(), holders.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
 }  // namespace
+
+Lineage lineage_of(Lineage known, const Digest& root) {
+  if (known != Lineage{}) return known;
+  return {root.low != 0 ? root.low : 1};
+}
 
 std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
   const Claim* sender = nullptr;  // the first claim of a send-only member
@@ -36,7 +57,25 @@ std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const 
   }
   if (all.empty()) return Undecided{};
   if (sender != nullptr) return Votes{{sender->revision, {{sender->root, 1}}}};
-  return members.empty() ? all : members;
+  if (members.empty()) return all;
+  const std::uint64_t newest = members.rbegin()->first;
+  for (const Claim& claim : claims) {
+    const bool votes = claim.strategy == Strategy::kNewest && claim.defined && claim.revision > newest;
+    if (votes) ++members[claim.revision][claim.root];
+  }
+  return members;
+}
+
+std::vector<PeerId> ahead_of(std::uint64_t revision, const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
+  const auto chosen = [](const Claim& claim) { return claim.strategy == Strategy::kSendOnly; };
+  const auto was_there = [&](const Claim& claim) { return may_send(claim) && agreed.contains(claim.peer); };
+  std::vector<PeerId> ahead;
+  if (std::any_of(claims.begin(), claims.end(), chosen)) return ahead;
+  if (std::none_of(claims.begin(), claims.end(), was_there)) return ahead;
+  for (const Claim& claim : claims) {
+    if (may_send(claim) && !agreed.contains(claim.peer) && claim.revision > revision) ahead.push_back(claim.peer);
+  }
+  return ahead;
 }
 
 std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups) {
@@ -48,13 +87,15 @@ std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups
   return highest == first.rend() ? std::nullopt : std::optional(highest->first);
 }
 
-Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision) {
+Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision,
+              const std::set<PeerId>& agreed) {
   const auto& roots = votes.at(revision);
   const auto popular = std::max_element(roots.begin(), roots.end(),  // the first of equally popular roots
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
-  Elected elected{revision, popular->first, {}, {}};
+  const Content won(revision, popular->first);
+  Elected elected{revision, popular->first, popular_lineage(claims, won, agreed), {}, {}};
   for (const Claim& claim : claims) {
-    const bool has_it = claim.defined && content_of(claim) == Content(revision, elected.root);
+    const bool has_it = claim.defined && content_of(claim) == won;
     if (!has_it) {
       elected.receivers.push_back(claim.peer);
     } else if (may_send(claim) && elected.sources.size() < kMaxSources) {

@@ -6,6 +6,9 @@
 // popular root wins; if several are equally popular, the smallest root wins. So if all members agree on a lower
 // revision than the last one, the run continues from the lower revision. Groups that share one outcome (each holds a
 // shard of the state) continue with the highest revision that has votes in all groups.
+//
+// A newcomer may come with progress that the run does not have, for example after a coordinator was started again and
+// others founded the run before. Its state is never overwritten without an error (rule 53), unless a strategy says so.
 #pragma once
 
 #include <cstddef>
@@ -24,23 +27,28 @@
 
 namespace lockstep::state {
 
+// The lineage of a state that members have agreed on. A state that has none begins one, which is named after its root.
+Lineage lineage_of(Lineage known, const Digest& root);
+
 struct Claim {
   PeerId peer;
   Strategy strategy = Strategy::kPopular;
   bool defined = true;  // false: memory holds a part of a state (rule 26)
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
 };
 
 struct Elected {
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
   std::vector<PeerId> sources;    // members that have the state and may send it: the first ones of the claims
   std::vector<PeerId> receivers;  // members that do not have the state
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(revision, root, sources, receivers);
+    a.all(revision, root, lineage, sources, receivers);
   }
 };
 
@@ -64,7 +72,13 @@ std::variant<Votes, Undecided> votes_of(const std::vector<Claim>& claims, const 
 // The revision with which the groups that have these votes continue; nothing if no revision has votes in all of them.
 std::optional<std::uint64_t> highest_common(std::span<const Votes* const> groups);
 
-// The winner of this revision. The revision must have votes.
-Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision);
+// The newcomers that hold a higher revision than this one, with which the others continue, and have not chosen a
+// strategy that lets it go (rule 53). Nobody at the founding, where they had their votes, or if a peer only sends.
+std::vector<PeerId> ahead_of(std::uint64_t revision, const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
+
+// The winner of this revision, which must have votes. Its lineage is that of most members that had the last agreed
+// state and hold the winner now; if none of them names one, that of most others that hold it; otherwise it begins.
+Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision,
+              const std::set<PeerId>& agreed);
 
 }  // namespace lockstep::state

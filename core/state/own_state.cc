@@ -19,6 +19,7 @@ OwnState::OwnState(const Statement& statement, std::vector<BufferRef> memory, Bu
       pieces_(statement.manifest),
       digests_(pieces_.count()),
       revision_(statement.revision),
+      lineage_(statement.lineage),
       values_(statement.values) {
   defined_ = !statement.blank;
   for (std::uint32_t piece = 0; piece < pieces_.count() && defined_; ++piece) undigested_.push_back(PieceIndex{piece});
@@ -74,7 +75,7 @@ Digests OwnState::all_digests() const {
 // Rule 25.
 Claim OwnState::claim(PeerId self) const {
   LOCKSTEP_ASSERT(digested() && !(torn_ && defined_));
-  return {self, statement_.strategy, defined_, revision_, root_};
+  return {self, statement_.strategy, defined_, revision_, root_, lineage_};
 }
 
 // Rule 40.
@@ -187,6 +188,7 @@ void OwnState::take_over(const Elected& elected, const std::vector<std::uint64_t
   torn_ = false;
   revision_ = elected.revision;
   root_ = elected.root;
+  lineage_ = elected.lineage;
   values_ = values;
   staged_.clear();  // a prefetch may stage another state
   copied_ = 0;

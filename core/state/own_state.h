@@ -54,6 +54,7 @@ class OwnState {
   [[nodiscard]] bool torn() const { return torn_; }
   [[nodiscard]] std::uint64_t revision() const { return revision_; }
   [[nodiscard]] const Digest& root() const { return root_; }
+  [[nodiscard]] Lineage lineage() const { return lineage_; }
   [[nodiscard]] const std::vector<std::uint64_t>& values() const { return values_; }
 
   // ---- pieces of an elected state ----
@@ -77,13 +78,15 @@ class OwnState {
   void arrived(PieceIndex piece, const Digest& digest);
   // Staged: the next piece to copy from staging memory into the state; nothing if no piece is left.
   [[nodiscard]] std::optional<PieceIndex> begin_copy(const Digests& elected);
+  // Memory holds the elected state already, which has this lineage.
+  void belong_to(Lineage lineage) { lineage_ = lineage; }
   // Memory holds the whole elected state.
   void take_over(const Elected& elected, const std::vector<std::uint64_t>& values);
 
   // Left out: the arguments statement_, memory_ and staging_; and pieces_, which follows from them.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(digests_, undigested_, digesting_, staged_, copied_, defined_, torn_, revision_, root_, values_);
+    a.all(digests_, undigested_, digesting_, staged_, copied_, defined_, torn_, revision_, root_, lineage_, values_);
     if constexpr (Archive::kLoads) {
       if (digests_.size() != pieces_.count()) a.fail();
     }
@@ -107,6 +110,7 @@ class OwnState {
   bool torn_ = false;                    // memory holds a mixture. Invariant: a torn state is not defined
   std::uint64_t revision_ = 0;
   Digest root_;  // once digested
+  Lineage lineage_;
   std::vector<std::uint64_t> values_;
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/state/election.h"
 #include "core/state/manifest.h"
 
@@ -14,6 +15,7 @@ struct Statement {
   Manifest manifest;
   std::vector<std::uint64_t> values;  // 64 bits each
   std::uint64_t revision = 0;
+  Lineage lineage;  // nothing: the state has never been agreed on
   Strategy strategy = Strategy::kPopular;
   // tensors that have not changed since the last successful sync of this tag: not digested again
   std::set<std::uint32_t> unchanged;

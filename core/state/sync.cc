@@ -57,6 +57,7 @@ void Sync::elected(const TransferName& name, const Elected& elected) {
   attempt_.name = name;
   attempt_.elected = elected;
   attempt_.receives = contains(elected.receivers, self_);
+  if (!attempt_.receives) own_.belong_to(elected.lineage);
 }
 
 // Rule 38: sources may be lost, and others may be added.

@@ -153,6 +153,7 @@ class Sync {
   [[nodiscard]] bool torn() const { return own_.torn(); }
   [[nodiscard]] std::uint64_t revision() const { return own_.revision(); }
   [[nodiscard]] const Digest& root() const { return own_.root(); }
+  [[nodiscard]] Lineage lineage() const { return own_.lineage(); }
   [[nodiscard]] const std::vector<std::uint64_t>& values() const { return own_.values(); }
   // The known digests of the pieces in memory.
   [[nodiscard]] const std::vector<std::optional<Digest>>& digests() const { return own_.digests(); }

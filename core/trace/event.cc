@@ -23,6 +23,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kUnanswered: return "unanswered";
     case Kind::kRunLost: return "run-lost";
     case Kind::kLeft: return "left";
+    case Kind::kStateReplaced: return "state-replaced";
     case Kind::kStateHeld: return "state-held";
     case Kind::kProtocolError: return "protocol-error";
   }
@@ -36,6 +37,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kViewChanged: return "members";
     case Kind::kCommitted: return "contributors";
     case Kind::kProposed: return "proposal";
+    case Kind::kStateReplaced:
     case Kind::kStateHeld: return "revision";
     case Kind::kPeerWaiting:
     case Kind::kPeerRefused:

@@ -22,14 +22,15 @@ enum class Kind : std::uint8_t {
   kRoundEnded,    // round, status, text: a verdict other than commit
   kLinkReported,  // peer, text: a broken pair
   // on a peer
-  kJoined,        // view
-  kViewChanged,   // view, number: members
-  kRoundRetried,  // round, view
-  kLinkLost,      // peer, text
-  kLinkRestored,  // peer
-  kUnanswered,    // text: the coordinator does not answer yet
-  kRunLost,       // status, text: this peer is no longer part of the run
-  kLeft,          // this peer left the run as requested
+  kJoined,         // view
+  kViewChanged,    // view, number: members
+  kRoundRetried,   // round, view
+  kLinkLost,       // peer, text
+  kLinkRestored,   // peer
+  kStateReplaced,  // round, number: revision, text: a sync put an older state, or one of another lineage, in its place
+  kUnanswered,     // text: the coordinator does not answer yet
+  kRunLost,        // status, text: this peer is no longer part of the run
+  kLeft,           // this peer left the run as requested
   // on both
   kProtocolError,  // peer (if known), text
   kStateHeld,      // a newcomer holds a published state; text: its tag; on the newcomer: number: revision

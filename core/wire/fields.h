@@ -374,6 +374,7 @@ void fields(auto& a, Is<Claim> auto& m) {
   a("defined", m.defined);
   a("revision", m.revision);
   a("root", m.root);
+  a("lineage", m.lineage);
 }
 
 void fields(auto& a, Is<Elected> auto& m) {
@@ -381,6 +382,7 @@ void fields(auto& a, Is<Elected> auto& m) {
   a("attempt", m.attempt);
   a("revision", m.revision);
   a("root", m.root);
+  a("lineage", m.lineage);
   a("sources", m.sources, kMaxMembers);
   a("receivers", m.receivers, kMaxMembers);
 }
@@ -444,6 +446,7 @@ void fields(auto& a, Is<Publish> auto& m) {
   a("what", m.what);
   a("revision", m.revision);
   a("root", m.root);
+  a("lineage", m.lineage);
   a("ends", m.ends);
 }
 
@@ -458,6 +461,7 @@ void fields(auto& a, Is<Published> auto& m) {
   a("tag", m.tag);
   a("revision", m.revision);
   a("root", m.root);
+  a("lineage", m.lineage);
   a("sources", m.sources, kMaxSources);
   a("link_key", m.link_key);
   a("text", m.text, kMaxTextBytes);

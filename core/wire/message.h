@@ -254,6 +254,7 @@ struct Claim {
   bool defined = true;  // false: the state was being taken over when its sources were lost, and is undefined
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
 };
 
 // Answers AskOutline. Manifest: XXH3-64 of each entry. Contents: the lower half of each tensor's digest (0 if it may
@@ -281,6 +282,7 @@ struct Publish {
   Descriptor what;
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
   bool ends = false;
 };
 
@@ -358,12 +360,14 @@ struct Commit {
   std::string state_difference;  // the differences between watched states; empty if they are equal
 };
 
-// All members of the group have claimed a state, and some states differ: the receivers take over the elected state.
+// All members of the group have claimed a state, and some states differ: the receivers take over the elected state, and
+// all take over its lineage.
 struct Elected {
   RoundKey key;
   Generation attempt;
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
   std::vector<PeerId> sources;    // members that have the state and send it
   std::vector<PeerId> receivers;  // members that do not have the state
 };
@@ -401,12 +405,13 @@ struct Published {
   Tag tag;
   std::uint64_t revision = 0;
   Digest root;
+  Lineage lineage;
   std::vector<Source> sources;
   LinkKey link_key;  // the waiting peer's own key: wire/link_key.h
   std::string text;
 };
 
-// `round`: with `mismatch`, the round in which the receiver's arguments differ; it does not commit with the receiver.
+// `round`: with `mismatch` or `state conflict`, the round in which the receiver ends alone; it does not commit with it.
 struct Evicted {
   Status status = Status::kEvicted;
   std::string text;

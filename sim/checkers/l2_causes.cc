@@ -47,7 +47,9 @@ GroupId group_of(const wire::View& view, PeerId peer) {
 }
 
 bool does_not_vote(const Call& call) {
-  return call.request.state != nullptr && call.request.state->strategy != state::Strategy::kPopular;
+  if (call.request.state == nullptr) return false;
+  const state::Strategy strategy = call.request.state->strategy;
+  return strategy == state::Strategy::kSendOnly || strategy == state::Strategy::kReceiveOnly;
 }
 
 }  // namespace
@@ -225,6 +227,11 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
       }
       misfits_.insert(event.peer);
       if (has_deviated_ || has_guests_) return {};
+    }
+    if (event.status == Status::kStateConflict) {  // rule 53; excuse() judges how the call of this peer ends
+      misfits_.insert(event.peer);
+      contributors_.erase(event.peer);
+      return {};
     }
     contributors_.erase(event.peer);
     if (is_scripted_ || may_be_lost(*about, why)) return {};
@@ -430,6 +437,16 @@ bool Causes::excuses_undefined_state(const JudgedRound& round) const {
          round.any_member([&](std::uint32_t process) { return is_out_of_step(round, process); });
 }
 
+// Rule 53: the state of this peer is ahead of that of another one, and may not be overwritten.
+bool Causes::excuses_conflict(const JudgedRound& round) const {
+  const state::Statement* own = round.call.request.state.get();
+  if (own == nullptr || own->blank || !misfits_.contains(round.call.peer)) return false;
+  if (own->strategy != state::Strategy::kPopular && own->strategy != state::Strategy::kNewest) return false;
+  return round.any_call([&](const Call& other) {
+    return other.request.state != nullptr && other.request.state->revision < own->revision;
+  });
+}
+
 bool Causes::excuses_lost_peer(const JudgedRound& round) const {
   const auto lost = [&](std::uint32_t process) { return is_lost(round, process); };
   const auto gone = [&](std::uint32_t process) { return is_lost(round, process) || has_left(round, process); };
@@ -492,6 +509,7 @@ bool Causes::excuse(const JudgedRound& round) const {
     case Status::kEvicted:
     case Status::kNotConnected: return excuses_.life(round.call.process).over || round.leaving;
     case Status::kStateUndefined: return excuses_undefined_state(round);
+    case Status::kStateConflict: return excuses_conflict(round);
     case Status::kPeerLost: return excuses_lost_peer(round);
     case Status::kWorldChanged: return excuses_changed_world(round);
     case Status::kInvalidArgument: return excuses_invalid_argument(round);

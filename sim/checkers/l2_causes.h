@@ -114,6 +114,7 @@ class Causes {
   [[nodiscard]] bool excuses_below_minimum(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_unknown_outcome(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_undefined_state(const JudgedRound& round) const;
+  [[nodiscard]] bool excuses_conflict(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_lost_peer(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_changed_world(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_invalid_argument(const JudgedRound& round) const;
@@ -132,7 +133,7 @@ class Causes {
   std::set<RoundKey> committed_;           // rounds that the coordinator has committed
   std::set<PeerId> contributors_;          // members that have taken part in one of them
   std::set<PeerId> may_have_contributed_;  // these, and members whose part in a round the coordinator may know alone
-  std::set<PeerId> misfits_;               // taken out of the run for their arguments
+  std::set<PeerId> misfits_;               // taken out of the run for their arguments or states
   bool has_aborted_ = false;               // some call has ended without a result
   bool has_guests_ = false;
   bool is_scripted_ = false;

@@ -41,9 +41,9 @@ Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
            std::ranges::find(*outcome.contributors, peer) != outcome.contributors->end();
   };
   const auto mismatch_of = [&](PeerId peer) {
-    return text_of(now.round) + " is a mismatch for " + text_of(peer) + ", and committed with its contribution";
+    return text_of(now.round) + " has no place for " + text_of(peer) + ", and committed with its contribution";
   };
-  if (now.status == Status::kMismatch) {  // a newcomer ends alone; the round may commit without it (rule 52)
+  if (ends_alone(now.status)) {  // a newcomer; the round may commit without it (rules 52, 53)
     mismatched_[now.round].insert(call.peer);
     const auto known = ledger_.find(now.round);
     return known != ledger_.end() && contributes(known->second.outcome, call.peer) ? mismatch_of(call.peer)

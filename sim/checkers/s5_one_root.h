@@ -1,5 +1,5 @@
 // S5, as far as journals tell of it, which know digests and no bytes. Whoever ends a sync with success has the same
-// root and revision; somebody came with that revision who may send; and it is that of who only sends.
+// root, revision and lineage; somebody came with that revision who may send; and it is that of who only sends.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,14 @@ class OneRoot {
   Complaint ended(const Call& call, const FindCall& find) {
     const peer::Outcome& now = *call.outcome;
     if (call.request.state == nullptr || now.status != Status::kOk || now.contributors == nullptr) return {};
-    const auto [at, first] = ends_.try_emplace(now.round, Entry{call.peer, now.revision, now.root});
+    const auto [at, first] = ends_.try_emplace(now.round, Entry{call.peer, now.revision, now.root, now.lineage});
     const Entry& then = at->second;
-    if (then.revision != now.revision || then.root != now.root) {
+    if (then.revision != now.revision || then.root != now.root || then.lineage != now.lineage) {
       return text_of(now.round) + " ended with revision " + std::to_string(then.revision) + " for " +
              text_of(then.first) + ", and with " + std::to_string(now.revision) + " for " + text_of(call.peer) +
-             (then.revision == now.revision ? ", of another root" : "");
+             (then.revision != now.revision ? ""
+              : then.root != now.root       ? ", of another root"
+                                            : ", of another lineage");
     }
     bool came = now.retries > 0;  // a peer that is gone may have brought the root
     for (const PeerId& peer : *now.contributors) {
@@ -47,6 +49,7 @@ class OneRoot {
     PeerId first;
     std::uint64_t revision = 0;
     Digest root;
+    Lineage lineage;
   };
   std::map<RoundKey, Entry> ends_;
 };

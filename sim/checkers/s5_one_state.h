@@ -4,6 +4,9 @@
 // - Peers that only receive are never a source. A peer that only sends is a source, and no sync writes to its memory.
 // - The revision is the highest of the voters that took part in the last successful sync, in all connected groups; it
 // goes back only if all of them go back.
+// - The state of a newcomer that is ahead of the run is not overwritten, unless a strategy says so (rule 53). One that
+// votes for the newest revision wins.
+// - Peers that agree on a state name one lineage: that of a source, or a new one if no source had one.
 // - A peer that is left with a part of a state does not count until it has a whole state again.
 // - However a sync ends, peers that report the same root hold the same bytes.
 // - A newcomer that holds a published state holds it until its admission, and no older one. When all members are lost,
@@ -83,6 +86,7 @@ class OneState {
     if (Complaint complaint = check_content(call, memory, content)) return complaint;
     if (!ok) return {};
     if (Complaint complaint = check_source(call, memory, content, find)) return complaint;
+    if (Complaint complaint = check_lineage(call, memory, find)) return complaint;
     return check_electorate(call, memory, find);
   }
 
@@ -173,6 +177,9 @@ class OneState {
   };
 
   static state::Strategy strategy_of(const Call& call) { return call.request.state->strategy; }
+  static bool may_lead(state::Strategy strategy) {
+    return strategy == state::Strategy::kPopular || strategy == state::Strategy::kNewest;
+  }
   static std::string words_of(const Call& call) {
     return text_of(call.outcome->round) + " of " + text_of(call.peer) + ", a " + text_of(call.request) +
            ", ended with " + text_of(*call.outcome);
@@ -256,7 +263,25 @@ class OneState {
            ", a send-only peer";
   }
 
-  // Members that agreed last and vote are followed, in their highest revision.
+  [[nodiscard]] Complaint check_lineage(const Call& call, const Memory& memory, const FindCall& find) {
+    const peer::Outcome& outcome = *call.outcome;
+    const Lineage told = outcome.lineage;
+    const Lineage first = lineages_.try_emplace(outcome.round, told).first->second;
+    if (told == Lineage{}) return words_of(call) + ": its state has no lineage";
+    if (first != told) return words_of(call) + ": its state has another lineage than that of others";
+    if (outcome.retries > 0) return {};
+    bool known = false;
+    for (const PeerId peer : *outcome.contributors) {
+      if (!is_source(call, memory, find, peer)) continue;
+      const Lineage came = find(peer, outcome.round)->request.state->lineage;
+      if (came == told) return {};
+      known = known || came != Lineage{};
+    }
+    return known ? words_of(call) + ": its state has a lineage that no source had" : Complaint{};
+  }
+
+  // Members that agreed last and vote are followed, in their highest revision. A newcomer that is ahead of them wins if
+  // it votes for the newest revision; otherwise it does not take part.
   Complaint check_electorate(const Call& call, const Memory& memory, const FindCall& find) {
     const peer::Outcome& outcome = *call.outcome;
     const std::vector<PeerId>& all = *outcome.contributors;
@@ -268,14 +293,31 @@ class OneState {
     if (outcome.retries != 0 || sender_of(outcome, find) != all.end()) return {};
     const auto votes = [&](const PeerId& peer) {
       const Call* claimed = find(peer, outcome.round);
-      return claimed != nullptr && strategy_of(*claimed) == state::Strategy::kPopular && brings(*claimed);
+      return claimed != nullptr && may_lead(strategy_of(*claimed)) && brings(*claimed);
     };
     std::vector<PeerId> electorate;
     for (const PeerId& peer : all) {
       if (agreed.before.contains(peer) && votes(peer)) electorate.push_back(peer);
     }
     const bool all_vote = electorate.empty();
-    if (all_vote) std::copy_if(all.begin(), all.end(), std::back_inserter(electorate), votes);
+    if (all_vote) {
+      std::copy_if(all.begin(), all.end(), std::back_inserter(electorate), votes);
+    } else {
+      for (const PeerId& peer : all) {
+        if (agreed.before.contains(peer) || !votes(peer)) continue;
+        const state::Statement& came = *find(peer, outcome.round)->request.state;
+        if (came.revision > outcome.revision) {
+          return words_of(call) + words_of_state(outcome) + ", and " + text_of(peer) +
+                 ", a newcomer, came with revision " + std::to_string(came.revision) + ", which is lost";
+        }
+        const auto is_behind = [&](const PeerId& member) {
+          return find(member, outcome.round)->request.state->revision < came.revision;
+        };
+        const bool wins = came.strategy == state::Strategy::kNewest && came.revision == outcome.revision &&
+                          std::all_of(electorate.begin(), electorate.end(), is_behind);
+        if (wins) return {};
+      }
+    }
     const auto source = [&](PeerId peer) { return is_source(call, memory, find, peer); };
     if (!all_vote && std::none_of(electorate.begin(), electorate.end(), source)) {
       return words_of(call) + words_of_state(outcome) +
@@ -357,6 +399,7 @@ class OneState {
   std::set<Name> sent_;                                                   // rounds in which a peer only sends
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
   std::map<RoundKey, std::string> told_;
+  std::map<RoundKey, Lineage> lineages_;  // of states that members agreed on
   std::set<PeerId> lost_;
   std::set<std::pair<PeerId, Tag>> torn_;        // by its last sync
   std::set<std::pair<PeerId, CallId>> without_;  // calls that came with no state

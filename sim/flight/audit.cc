@@ -126,6 +126,7 @@ peer::Outcome outcome_of(const Json& json) {
     const Json& state = json.at("state");
     outcome.revision = whole(state, "revision");
     outcome.root = hexadecimal<Digest>(state.at("root"), "digest");
+    if (state.contains("lineage")) outcome.lineage = Lineage{whole(state, "lineage")};  // not in older journals
     outcome.state_defined = state.at("is_defined");
   }
   if (json.contains("blocks")) outcome.blocks = whole_list(json, "blocks");

@@ -227,6 +227,7 @@ std::string validate_plan(const Plan& plan) {
   if (net.window_bytes < 1) return must("window_bytes", "at least 1");
   for (const auto& [name, permille] :
        {std::pair<std::string_view, std::uint64_t>{"staged_permille", plan.state.staged_permille},
+        {"ahead_permille", plan.state.ahead_permille},
         {"torn_permille", plan.state.torn_permille},
         {"republish_permille", plan.state.republish_permille},
         {"short_permille", net.short_permille},

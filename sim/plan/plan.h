@@ -92,6 +92,7 @@ struct StatePlan {
   std::uint32_t republish_permille = 0;  // share of the steps after which a peer publishes it again, with publish
   bool watch = false;                    // peers watch the state beside every collective
   bool small_changes = false;            // a step changes few pieces of the state
+  std::uint32_t ahead_permille = 0;      // share of the processes that come with progress which the run may not have
   std::uint32_t torn_permille = 0;  // share of the processes whose memory holds parts of two states at first; some know
 
   bool operator==(const StatePlan&) const = default;

@@ -188,6 +188,7 @@ class ScenarioReader {
     top("republish_permille", plan.state.republish_permille);
     top("watch", plan.state.watch);
     top("small_changes", plan.state.small_changes);
+    top("ahead_permille", plan.state.ahead_permille);
     top("torn_permille", plan.state.torn_permille);
     top("fresh_tags", plan.fresh_tags);
     top("aged", plan.aged);
@@ -281,6 +282,7 @@ class ScenarioReader {
                                        {"republish_permille", plan.state.republish_permille != 0},
                                        {"watch", plan.state.watch != unsaid.state.watch},
                                        {"small_changes", plan.state.small_changes},
+                                       {"ahead_permille", plan.state.ahead_permille != 0},
                                        {"torn_permille", plan.state.torn_permille != 0}}) {
       if (is_said) return fail(*table.get(key), key + std::string(kNeedsState));
     }

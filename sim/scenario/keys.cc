@@ -56,6 +56,8 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "republish_permille", "0", "with publish: of steps, after which a member publishes its state again"},
     {"top", "watch", "false", "true, with share_state: members watch their state beside every collective"},
     {"top", "small_changes", "false", "true, with share_state: a step changes few pieces of the state"},
+    {"top", "ahead_permille", "0",
+     "with share_state: of processes that join with progress made elsewhere, which the run may not have"},
     {"top", "torn_permille", "0", "with share_state: of processes, whose memory holds parts of two states at first"},
     {"top", "fresh_tags", "false", "true: no tag is used twice"},
     {"top", "aged", "false", "true: counters stand where those of peers stand that have run for months"},

@@ -653,6 +653,7 @@ void App::misuse(const Entry& entry) {
 }
 
 void App::on_complete(const Call& call) {
+  if (call.outcome->status == Status::kStateConflict) let_go();
   if (scripted_ || phase_ == Phase::kOver || phase_ == Phase::kLeaving) return;
   const Status status = call.outcome->status;
   switch (call.kind) {
@@ -660,6 +661,7 @@ void App::on_complete(const Call& call) {
       if (status == Status::kOk) {
         phase_ = Phase::kSyncing;
         if (plan_.state.shared && dice_.permille(500, Purpose::kState, process_, 0, 11)) go_back();
+        go_ahead();
         later(Do::kSync, 0, pause(200'000));
       }
       return;

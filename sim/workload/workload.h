@@ -32,6 +32,8 @@ inline constexpr std::uint64_t kSmallTransfer = 600;  // elements
 struct Checkpoint {
   std::uint64_t step = 0;
   std::uint64_t state = 1;
+  Lineage lineage;
+  bool lets_go = false;  // a state that was ahead of the run has been given up
   bool operator==(const Checkpoint&) const = default;
 };
 
@@ -128,6 +130,8 @@ class App final : public Program {
   [[nodiscard]] static ring::Request request_of(std::shared_ptr<const state::Statement> state);
   void sync_state();
   void go_back();
+  void go_ahead();
+  void let_go();
   [[nodiscard]] bool all_vote() const;
   [[nodiscard]] state::Strategy strategy();
   void fill_state(const ring::Request& request);
@@ -196,6 +200,7 @@ class App final : public Program {
     CallId torn_by;              // the failed sync, if its memory still exists
     bool restored = false;       // a checkpoint was loaded since
     std::uint64_t furthest = 0;  // step of a sync
+    Lineage lineage;
     std::optional<Checkpoint> went_back_from;  // the last time
     std::optional<Checkpoint> synced;          // the end of the last sync
     std::vector<std::uint64_t> watched;        // fingerprints of the last call that watched

@@ -66,6 +66,7 @@ state::Strategy App::strategy() {
   const bool may_insist = on_host_ <= 5;  // two of them, as a rule, disagree
   return drawn < 6 && may_insist ? state::Strategy::kSendOnly
          : drawn < 25            ? state::Strategy::kReceiveOnly
+         : drawn < 45            ? state::Strategy::kNewest
                                  : state::Strategy::kPopular;
 }
 
@@ -74,6 +75,22 @@ void App::go_back() {
   const Checkpoint& last = host_.app_checkpoint(on_host_);
   step_ = last.step;
   state_ = last.state;
+  shared_.lineage = last.lineage;
+}
+
+// The program has trained elsewhere since its checkpoint, for example in a run that is over; on some hosts for longer.
+void App::go_ahead() {
+  const bool stays = plan_.gangs.groups > 1 || host_.app_checkpoint(on_host_).lets_go;
+  if (stays) return;  // groups must stay in step with each other
+  if (!dice_.permille(plan_.state.ahead_permille, Purpose::kState, process_, 0, 18)) return;
+  step_ += std::uint64_t{10} * on_host_ + dice_.range(1, 10, Purpose::kState, process_, 0, 19);
+  state_ = mix64(state_ + process_);
+}
+
+// The next process on this host does not bring the state again that was ahead of the run.
+void App::let_go() {
+  host_.app_checkpoint(on_host_) = {};
+  host_.app_checkpoint(on_host_).lets_go = true;
 }
 
 // Peers of the same step and state hold the same bytes; the manifest is that of the program.
@@ -91,6 +108,7 @@ std::shared_ptr<state::Statement> App::statement() const {
   state->manifest.values = {{"step", state::ValueType::kUint}, {"state", state::ValueType::kUint}};
   state->values = {step_, state_};
   state->revision = step_;
+  state->lineage = shared_.lineage;
   return state;
 }
 
@@ -106,7 +124,7 @@ Request App::request_of(std::shared_ptr<const state::Statement> state) {
 void App::sync_state() {
   // Groups have a state each, and must stay in step with each other.
   const bool goes_on = plan_.gangs.groups > 1 || host_.last_step() != UINT64_MAX || step_ <= shared_.furthest;
-  const Checkpoint here{step_, state_};
+  const Checkpoint here{step_, state_, {}};
   // Not for ever, as one that is alone comes to the same state again: seed 2737.
   if (!goes_on && here != shared_.went_back_from && dice_.permille(60, Purpose::kState, step_, state_, 6)) {
     shared_.went_back_from = here;
@@ -139,8 +157,8 @@ void App::fill_state(const Request& request) {
     for (std::uint64_t at = 0, piece = 0; at < whole.length; at += manifest.piece_bytes, ++piece) {
       const bool other =
           shared_.half && !shared_.synced && dice_.permille(500, Purpose::kTorn, process_, t << 32U | piece, 12);
-      const Checkpoint at_start{step_ + 64, mix64(state_)};
-      const std::uint64_t content = piece_content(t, piece, other ? at_start : Checkpoint{step_, state_});
+      const Checkpoint at_start{step_ + 64, mix64(state_), {}};
+      const std::uint64_t content = piece_content(t, piece, other ? at_start : Checkpoint{step_, state_, {}});
       memory.fill(whole.slice(at, std::min<std::uint64_t>(manifest.piece_bytes, whole.length - at)), content);
     }
   }
@@ -158,7 +176,8 @@ bool App::same_since_synced(const state::Manifest& manifest, std::uint32_t tenso
   if (!shared_.synced || plan_.state.torn_permille > 0) return false;  // the source may have held other bytes
   const std::uint64_t pieces = (manifest.tensors[tensor].bytes() + manifest.piece_bytes - 1) / manifest.piece_bytes;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
-    if (piece_content(tensor, piece, {step_, state_}) != piece_content(tensor, piece, *shared_.synced)) return false;
+    if (piece_content(tensor, piece, {step_, state_, {}}) != piece_content(tensor, piece, *shared_.synced))
+      return false;
   }
   return true;
 }
@@ -227,6 +246,7 @@ bool App::take_prefetched() {
   }
   step_ = outcome->revision;
   state_ = outcome->values.at(1);
+  shared_.lineage = outcome->lineage;
   return true;
 }
 
@@ -235,8 +255,9 @@ void App::state_synced(const Call& call) {
   shared_.drift = 0;
   step_ = call.outcome->revision;
   state_ = call.outcome->values.at(1);
-  shared_.synced = Checkpoint{step_, state_};
-  if (plan_.gangs.groups == 1) host_.app_checkpoint(on_host_) = {step_, state_};
+  shared_.lineage = call.outcome->lineage;
+  shared_.synced = Checkpoint{step_, state_, {}};
+  if (plan_.gangs.groups == 1) host_.app_checkpoint(on_host_) = {step_, state_, shared_.lineage};
   in_sync_.roots = *call.outcome->contributors;
   in_sync_.step = step_;
   if (step_ >= host_.last_step()) {

@@ -66,6 +66,9 @@ static void null_handles_are_refused(void) {
   CHECK_INVALID("comm is NULL", lockstep_leave(NULL, 1));
   CHECK_INVALID("comm is NULL", lockstep_pending(NULL, &count));
   CHECK_INVALID("count is NULL", lockstep_pending(comm, NULL));
+  CHECK_INVALID("comm is NULL", lockstep_agree_pending(NULL, 0, &count));
+  CHECK_INVALID("count is NULL", lockstep_agree_pending(comm, 0, NULL));
+  CHECK_INVALID("timeout_ms is -2", lockstep_agree_pending(comm, -2, &count));
   CHECK_INVALID("comm is NULL", lockstep_fetching(NULL, &count));
   CHECK_INVALID("comm is NULL", lockstep_holding(NULL, &count));
   CHECK_INVALID("comm is NULL", lockstep_stage_get(NULL, &stage));
@@ -301,8 +304,8 @@ static void states_are_checked(void) {
   values[1].name = "step";
   CHECK_INVALID("value 1 has the same name as an earlier one: step", lockstep_sync_state(comm, &args, NULL));
   values[1].name = "epoch";
-  args.strategy = (lockstep_state_strategy)3;
-  CHECK_INVALID("args.strategy is 3; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 2", lockstep_sync_state(comm, &args, NULL));
+  args.strategy = (lockstep_state_strategy)4;
+  CHECK_INVALID("args.strategy is 4; allowed: 0 (LOCKSTEP_STATE_POPULAR) to 3", lockstep_sync_state(comm, &args, NULL));
 }
 
 /* Peers would continue with different bytes and without an error. */

@@ -362,6 +362,9 @@ static void barriers_and_admissions_have_results(peer* self) {
   CHECK(result.world_size == self->peers && result.tag == 12);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_pending(self->comm, &waiting));
   CHECK(waiting == 0);
+  waiting = 99;
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_agree_pending(self->comm, 30000, &waiting));
+  CHECK(waiting == 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_admit(self->comm, 30000, &result)); /* no newcomer waits */
   CHECK(result.world_size == self->peers && result.contributors_count == 0);
   CHECK_STATUS(LOCKSTEP_OK, lockstep_wait_for_world(self->comm, self->peers, LOCKSTEP_FOREVER, NULL));

@@ -84,6 +84,7 @@ static void every_function_is_refused_after_a_fork(const handles* inherited) {
   FORKED(lockstep_wait_for_world(comm, 2, 1000, &result));
   FORKED_ASYNC(lockstep_wait_for_world_async(comm, 2, 1000, &fresh));
   FORKED(lockstep_pending(comm, &number));
+  FORKED(lockstep_agree_pending(comm, 0, &number));
   FORKED(lockstep_fetching(comm, &number));
   FORKED(lockstep_holding(comm, &number));
   FORKED(lockstep_stage_get(comm, &stage));

@@ -41,7 +41,7 @@ TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
   EXPECT_EQ(sizeof(lockstep_comm_options), 168U);
-  EXPECT_EQ(sizeof(lockstep_result), 256U);
+  EXPECT_EQ(sizeof(lockstep_result), 264U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 128U);
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);
@@ -55,7 +55,7 @@ TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_barrier_args), 32U);
   EXPECT_EQ(sizeof(lockstep_state_tensor), 40U);
   EXPECT_EQ(sizeof(lockstep_state_value), 24U);
-  EXPECT_EQ(sizeof(lockstep_sync_state_args), 88U);
+  EXPECT_EQ(sizeof(lockstep_sync_state_args), 96U);
   EXPECT_EQ(offsetof(lockstep_coordinator_options, flight_file), 48U);
   EXPECT_EQ(sizeof(lockstep_coordinator_options), 64U);
 }

@@ -11,7 +11,7 @@ static void the_version_matches_the_header(void) {
 
 static void every_status_has_a_name(void) {
   int number;
-  for (number = LOCKSTEP_OK; number <= LOCKSTEP_ERR_FORKED; ++number) {
+  for (number = LOCKSTEP_OK; number <= LOCKSTEP_ERR_STATE_CONFLICT; ++number) {
     const char* name = lockstep_status_string((lockstep_status)number);
     CHECK(name[0] != '\0');
     CHECK(strcmp(name, "unknown status") != 0);
@@ -22,7 +22,7 @@ static void every_status_has_a_name(void) {
   CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_FORKED + 1)), "unknown status") == 0);
   CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_PENDING), "pending") == 0);
   CHECK(strcmp(lockstep_status_string(LOCKSTEP_ERR_INTERRUPTED), "interrupted") == 0);
-  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_INTERRUPTED + 1)), "unknown status") == 0);
+  CHECK(strcmp(lockstep_status_string((lockstep_status)(LOCKSTEP_ERR_STATE_CONFLICT + 1)), "unknown status") == 0);
   CHECK(strcmp(lockstep_status_string((lockstep_status)-1), "unknown status") == 0);
 }
 

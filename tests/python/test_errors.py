@@ -68,7 +68,8 @@ def test_every_status_but_two_has_an_error() -> None:
         (17, lockstep.ProtocolError, ConnectionError),
         (18, lockstep.InternalError, RuntimeError),
         (19, lockstep.StateUndefined, lockstep.Error),
-        (20, lockstep.Forked, RuntimeError),
+        (20, lockstep.StateConflict, lockstep.Error),
+        (102, lockstep.Forked, RuntimeError),
         (100, lockstep.WaitTimedOut, TimeoutError),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, says, until
+from support import IN_TIME, Meeting, Peers, in_threads, says, until
 
 Run = lockstep.Communicator
 PIECE = (1 << 20) // 4  # float32 of one piece
@@ -185,7 +185,7 @@ def test_of_one_revision_the_state_that_most_hold_wins(peers: Peers) -> None:
 def test_a_newcomer_takes_over(coordinator: lockstep.Coordinator, peers: Peers, staged: bool) -> None:
     def newcomer() -> None:
         with lockstep.connect(coordinator.address, timeout=IN_TIME, listen_host="127.0.0.1") as run:
-            state = state_of(99, revision=1000)  # higher, but a newcomer has no vote
+            state = state_of(99, revision=1 if staged else 1000)  # a newcomer has no vote
             result = run.sync(state, staged=staged, blank=not staged)
             holds(state, 3)
             assert state.revision == 1
@@ -207,6 +207,104 @@ def test_a_newcomer_takes_over(coordinator: lockstep.Coordinator, peers: Peers, 
             thread.join(IN_TIME)
 
     peers(2, main)
+
+
+@pytest.mark.parametrize("hears", [0, 1])
+@pytest.mark.parametrize("strategy", ["popular", "newest", "receive-only", "send-only"])
+def test_a_newcomer_that_is_ahead(
+    coordinator: lockstep.Coordinator, peers: Peers, strategy: lockstep.types.StrategyName, hears: int
+) -> None:
+    """Its state is not overwritten in silence: it gets an error, unless its strategy says what shall be."""
+    wins, stays_out = strategy in ("newest", "send-only"), strategy == "popular"
+
+    def newcomer() -> None:
+        with lockstep.connect(coordinator.address, timeout=IN_TIME, listen_host="127.0.0.1", name="ahead") as run:
+            state = state_of(9, revision=9)
+            if not stays_out:
+                run.sync(state, strategy=strategy)
+                holds(state, 9 if wins else 3)
+                return
+            both = r"the state of ahead .* revision 9.* revision 3"
+            with pytest.raises(lockstep.StateConflict, match=both) as caught:
+                run.sync(state)
+            holds(state, 9)
+            assert (state.revision, state.lineage) == (9, 0)
+            assert not caught.value.result.state_undefined
+            with pytest.raises(lockstep.NotConnected, match="revision 9"):
+                run.barrier()
+
+    def main(run: Run, number: int) -> None:
+        state = state_of(3, revision=3)
+        lineage = run.sync(state).lineage
+        assert lineage == state.lineage != 0
+        thread = threading.Thread(target=newcomer)
+        if number == hears:
+            thread.start()
+        run.wait_for_world(3, timeout=IN_TIME)
+        result = run.sync(state)
+        assert (result.lineage == lineage) == (not wins)
+        assert result.world_size == (2 if stays_out else 3)
+        holds(state, 9 if wins else 3)
+        if number == hears:
+            thread.join(IN_TIME)
+
+    peers(2, main)
+
+
+def test_a_lineage_goes_from_run_to_run(peers: Peers) -> None:
+    """A state that grew out of another one has its lineage, wherever it goes on."""
+    state = state_of(3, revision=3)
+
+    def first(run: Run, number: int) -> int:
+        mine = state if number == 0 else state_of(3, revision=3)
+        return run.sync(mine).lineage
+
+    def second(run: Run, number: int) -> tuple[int, int]:
+        mine = lockstep.State(dict(state), revision=4, lineage=state.lineage) if number == 0 else state_of(5)
+        run.sync(mine)
+        return mine.revision, mine.lineage
+
+    lineages = peers(2, first)
+    assert lineages == [state.lineage] * 2
+    assert peers(2, second) == [(4, state.lineage)] * 2
+    other = peers(2, lambda run, number: run.sync(state_of(8, revision=3)).lineage)
+    assert set(other) != set(lineages)
+
+
+@pytest.mark.parametrize("torn", [0, 1])
+def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: int) -> None:
+    """Under the revision that it had before it would win, or tie, with bytes of two states."""
+    own = [state_of(5, revision=5, count=PIECE * 8) for _ in range(2)]
+    ahead = state_of(9, revision=9, count=PIECE * 8)
+    options = {"listen_host": "127.0.0.1", "timeout": IN_TIME, "spin": 0, "state_bytes_per_second": 16_000_000}
+    coordinator = lockstep.Coordinator("127.0.0.1:0")
+    ends: dict[int, lockstep.Error] = {}
+
+    def takes_over(number: int) -> None:
+        state = own[torn] if number == 0 else ahead
+        with lockstep.connect(coordinator.address, founders=2, **options) as run:
+            work = run.sync_async(state)
+            if number == 0:
+                until(lambda: work.progress[0] > PIECE or work.done())
+                coordinator.stop()
+            try:
+                work.wait(IN_TIME)
+            except lockstep.Error as error:
+                ends[number] = error
+
+    in_threads(takes_over, 2)
+    assert ends[0].result is not None
+    assert ends[0].result.state_undefined
+    assert own[torn].revision == 5
+
+    def again(number: int) -> None:
+        with lockstep.connect(second.address, founders=2, **options) as run:
+            run.sync(own[number])
+            holds(own[number], 5)
+            run.barrier()
+
+    with lockstep.Coordinator("127.0.0.1:0") as second:
+        in_threads(again, 2)
 
 
 def test_strategies(peers: Peers) -> None:

@@ -31,8 +31,8 @@ def test_names_are_those_of_the_library(kind: type[enum.Enum], key: str, numbers
 
 
 def test_strategies() -> None:
-    assert [member.value for member in lockstep.Strategy] == ["popular", "send-only", "receive-only"]
-    assert list(types.STRATEGIES.values()) == [0, 1, 2]
+    assert [member.value for member in lockstep.Strategy] == ["popular", "send-only", "receive-only", "newest"]
+    assert list(types.STRATEGIES.values()) == [0, 1, 2, 3]
     assert list(get_args(types.StrategyName)) == list(types.STRATEGIES)
 
 

@@ -7,6 +7,7 @@ import threading
 
 import lockstep
 import numpy as np
+import pytest
 from support import IN_TIME, Meeting, Peers, until
 
 Run = lockstep.Communicator
@@ -21,6 +22,50 @@ def test_a_result_has_the_sizes_of_the_run(peers: Peers) -> None:
 
     sizes = peers(3, main, each=lambda number: {"group": 5 if number == 2 else 4})
     assert sizes == [(2, 3, 2, 2), (2, 3, 2, 2), (1, 3, 2, 2)]
+
+
+def test_all_members_agree_whether_somebody_waits(peers: Peers, coordinator: lockstep.Coordinator) -> None:
+    """Each member in turn hears last of the newcomer; all of them admit it after the same call."""
+
+    def newcomer() -> None:
+        with lockstep.connect(coordinator.address, timeout=IN_TIME, listen_host="127.0.0.1") as run:
+            run.barrier(tag=1)
+
+    def main(run: Run, number: int) -> int:
+        assert run.agree_pending() == 0
+        comes = threading.Thread(target=newcomer)
+        if number == 1:
+            comes.start()
+        rounds = 0
+        while not run.agree_pending():
+            rounds += 1
+        assert run.admit().members == 3
+        run.barrier(tag=1)
+        if number == 1:
+            comes.join(IN_TIME)
+        return rounds
+
+    first, second = peers(2, main)
+    assert first == second
+
+
+def test_a_refused_agreement_is_an_answer(peers: Peers) -> None:
+    def main(run: Run, number: int) -> int:
+        for _ in range(2):
+            with pytest.raises(lockstep.InvalidArgument, match="timeout"):
+                run.agree_pending(timeout=-1 if number == 1 else IN_TIME)
+        return run.agree_pending(timeout=IN_TIME)
+
+    assert peers(3, main) == [0, 0, 0]
+
+
+def test_tags_of_layers_are_usual_tags(peers: Peers) -> None:
+    def main(run: Run, number: int) -> float:
+        ones = np.ones(3, np.float32)
+        run.all_reduce(ones, tag=lockstep.LAYER_TAGS + 7)
+        return float(ones[0])
+
+    assert peers(2, main) == [2, 2]
 
 
 def test_sizes_are_those_of_the_joint_call(peers: Peers) -> None:

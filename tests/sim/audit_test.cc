@@ -53,10 +53,11 @@ std::string synced(const std::string& peer, int revision, const std::string& str
          R"(","state":{"revision":)" + std::to_string(revision) + R"(,"strategy":")" + strategy + R"("}})";
 }
 
-std::string has_synced(const std::string& peer, int revision, char root = 'c') {
+std::string has_synced(const std::string& peer, int revision, char root = 'c', int lineage = 5) {
   std::string line = ended(peer);
   line.insert(line.size() - 1, R"(,"state":{"is_defined":true,"revision":)" + std::to_string(revision) +
-                                   R"(,"root":")" + std::string(32, root) + R"("})");
+                                   R"(,"lineage":)" + std::to_string(lineage) + R"(,"root":")" + std::string(32, root) +
+                                   R"("})");
   return line;
 }
 

@@ -63,6 +63,10 @@
 #define LOCKSTEP_API
 #endif
 
+/* Tags from here on are for layers above this library, such as lockstep.torch: a program that uses lower tags meets
+ * none of them. UINT64_MAX is that of lockstep_agree_pending(). */
+#define LOCKSTEP_LAYER_TAGS ((uint64_t)1 << 63)
+
 /* No time-out. */
 #define LOCKSTEP_FOREVER ((int64_t)-1)
 /* What 0 means as the time-out of a collective. */
@@ -102,9 +106,11 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_INTERNAL = 18,        /* results differ, or memory changed during the call and nobody can tell whose: the
                                         text names the place; or a bug in Lockstep: please report it with the text */
   LOCKSTEP_ERR_STATE_UNDEFINED = 19, /* sync: no peer that may send has a state */
-  LOCKSTEP_ERR_FORKED = 20,          /* the handle belongs to the parent process: make a new one */
+  LOCKSTEP_ERR_STATE_CONFLICT = 20,  /* sync: a newcomer's state is ahead of the run's and was not overwritten; the text
+                                        gives both revisions */
   LOCKSTEP_ERR_PENDING = 100,        /* from waits only: the call is still in flight */
-  LOCKSTEP_ERR_INTERRUPTED = 101     /* the program ended the wait: see lockstep_set_interrupt() */
+  LOCKSTEP_ERR_INTERRUPTED = 101,    /* the program ended the wait: see lockstep_set_interrupt() */
+  LOCKSTEP_ERR_FORKED = 102          /* the handle belongs to the parent process: make a new one */
 } lockstep_status;
 
 /* A short name such as "peer lost"; for a number that is no status, "unknown status". Never NULL; never freed. */
@@ -413,12 +419,14 @@ typedef struct lockstep_result {
   uint32_t newcomers_count;    /* admit, wait_for_world: how many peers joined, also if the array is smaller */
   lockstep_peer_id* newcomers; /* in: the caller's array, or NULL; filled in the view's order as far as it reaches */
   size_t newcomers_capacity;   /* in: elements of it */
+
+  uint64_t lineage; /* sync, prefetch: of the state in memory */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0         \
+        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0, 0      \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------
@@ -458,6 +466,12 @@ LOCKSTEP_API lockstep_status lockstep_wait_for_world_async(lockstep_comm* comm, 
 /* The number of peers that wait for admission. Local and free: never blocks; fails only for NULL or a destroyed handle.
  * */
 LOCKSTEP_API lockstep_status lockstep_pending(lockstep_comm* comm, uint32_t* count);
+
+/* Whether anybody waits, as one answer for all: the largest number of waiting peers that a member of this peer's group
+ * has heard of, equal on all members, so that all of them call lockstep_admit() or none does. A collective: all members
+ * call it. count: lent to the call; after an error it holds this member's own number. timeout_ms: 0: the default.
+ * Errors: those of lockstep_all_reduce(). */
+LOCKSTEP_API lockstep_status lockstep_agree_pending(lockstep_comm* comm, int64_t timeout_ms, uint32_t* count);
 
 /* The number of waiting peers in lockstep_prefetch_state() that have no state yet: members that publish admit when the
  * number is 0. Local and free, as above. */
@@ -856,6 +870,11 @@ LOCKSTEP_API lockstep_status lockstep_refuse(lockstep_comm* comm, const char* op
  * continues from there. Groups that gangs bind (each group has a shard of the state) continue with the highest revision
  * that has votes in all of them.
  *
+ * Progress is not lost in silence. A newcomer whose revision is higher than that of the run (others founded the run
+ * anew while it was away) is not overwritten: its sync fails with STATE_CONFLICT, it is out of the run, and the members
+ * go on. With LOCKSTEP_STATE_NEWEST its state wins. A state has a lineage: 0 until its first sync, and then equal for
+ * states that grew out of one. Keep it with the revision, in checkpoints, too.
+ *
  * A peer that differs fetches only the pieces of 1 MiB that differ, from all peers that hold them at once, and checks
  * each piece on arrival. If all states are equal, a sync costs one round trip to the coordinator, and no tensor byte.
  *
@@ -869,9 +888,10 @@ LOCKSTEP_API lockstep_status lockstep_refuse(lockstep_comm* comm, const char* op
  * tags end only by their time-outs. */
 
 typedef enum lockstep_state_strategy {
-  LOCKSTEP_STATE_POPULAR = 0,     /* votes, and takes over the winner */
-  LOCKSTEP_STATE_SEND_ONLY = 1,   /* is never written to: its state wins; if two differ: MISMATCH */
-  LOCKSTEP_STATE_RECEIVE_ONLY = 2 /* never votes, never sends */
+  LOCKSTEP_STATE_POPULAR = 0,      /* votes, and takes over the winner */
+  LOCKSTEP_STATE_SEND_ONLY = 1,    /* is never written to: its state wins; if two differ: MISMATCH */
+  LOCKSTEP_STATE_RECEIVE_ONLY = 2, /* never votes, never sends */
+  LOCKSTEP_STATE_NEWEST = 3 /* like POPULAR; also a newcomer wins if its revision is higher than that of every member */
 } lockstep_state_strategy;
 
 typedef struct lockstep_state_tensor {
@@ -910,16 +930,17 @@ typedef struct lockstep_sync_state_args {
   int blank;    /* not 0: the tensors hold no state yet. They are not hashed, and the whole elected state is fetched */
   int stable;   /* publish: not 0: the tensors are lent and do not change, so no copy is made. Otherwise ignored */
   int restored; /* not 0: after result.state_undefined: the tensors hold a whole state again, such as a checkpoint */
+  uint64_t lineage; /* of this peer's state: the result.lineage of its last sync; 0: it has none yet */
 } lockstep_sync_state_args;
 
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
-  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Continues with other sources when a source dies, is slow or sends wrong pieces. After an error:
  * result.state_undefined. Errors: common ones; ABORTED also when a peer has no source left: the text names the sources;
  * STATE_UNDEFINED: no peer that may send has a state: load a checkpoint on one of them; or groups that gangs bind have
- * no revision in common: load a checkpoint in all of them; MISMATCH: tensors or values differ between peers, or two
- * send-only states differ: the text names the first difference. */
+ * no revision in common: load a checkpoint in all of them; STATE_CONFLICT: see above; MISMATCH: tensors or values
+ * differ between peers, or two send-only states differ: the text names the first difference. */
 LOCKSTEP_API lockstep_status lockstep_sync_state(lockstep_comm* comm, const lockstep_sync_state_args* args,
                                                  lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_sync_state_async(lockstep_comm* comm, const lockstep_sync_state_args* args,

@@ -54,6 +54,7 @@ from .errors import (
     PeerLost,
     ProtocolError,
     Refused,
+    StateConflict,
     StateUndefined,
     TimedOut,
     TooManyInFlight,
@@ -62,7 +63,7 @@ from .errors import (
     WorldChanged,
 )
 from .state import State
-from .types import Algorithm, Op, PeerId, Stage, Status, Strategy, WireFormat, World
+from .types import LAYER_TAGS, Algorithm, Op, PeerId, Stage, Status, Strategy, WireFormat, World
 
 if TYPE_CHECKING:
     from . import sim as sim
@@ -84,6 +85,7 @@ __version__ = version()
 __all__ = [
     "COLLECTIVE_TIMEOUT",
     "CONNECT_TIMEOUT",
+    "LAYER_TAGS",
     "Aborted",
     "Algorithm",
     "ArrayError",
@@ -110,6 +112,7 @@ __all__ = [
     "Result",
     "Stage",
     "State",
+    "StateConflict",
     "StateUndefined",
     "Status",
     "Strategy",

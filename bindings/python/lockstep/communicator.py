@@ -10,6 +10,7 @@ import os
 import threading
 import time
 import weakref
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import (
@@ -195,6 +196,22 @@ class _Refusals:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception):
             self._native.refuse(self._operation, self._tag, str(error))
+
+
+class _Torn:
+    """Notes in a state that a call has ended while it wrote to the arrays: they hold no state then."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Error) and error.result is not None:
+            self._state._note(error.result.state_undefined)
 
 
 class _Gone:
@@ -386,6 +403,15 @@ class Communicator:
     def pending(self) -> int:
         """Number of peers that wait for admission. Local and free."""
         return self._native.pending()
+
+    def agree_pending(self, *, timeout: float | None = COLLECTIVE_TIMEOUT) -> int:
+        """The largest number of waiting peers that a member of this group knows of: equal on all members.
+
+        So all of them call admit(), or none does. A collective: all members call it.
+
+        Raises the errors of all_reduce.
+        """
+        return self._native.agree_pending(array("I", [0]), timeout)
 
     @property
     def fetching(self) -> int:
@@ -938,24 +964,30 @@ class Communicator:
         timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
     ) -> Result:
-        """Makes the states of all members equal, bit for bit, and sets state.revision.
+        """Makes the states of all members equal, bit for bit, and sets state.revision and state.lineage.
 
         Members of the last agreed revision vote; newcomers only receive. The highest revision wins, and among its
         states the most popular one. A peer that differs fetches only the pieces of 1 MiB that differ. If all states are
         equal, a sync costs one round trip to the coordinator.
 
-        strategy: "popular" votes; "send-only" is never overwritten; "receive-only" never votes.
+        A newcomer whose revision is higher than the run's is not overwritten: its sync raises StateConflict, and the
+        members go on without it.
+
+        strategy: "popular" votes; "send-only" is never overwritten; "receive-only" never votes; "newest" is "popular",
+            and also a newcomer wins if its revision is higher than that of every member.
         staged: pieces land beside the state, so that a sync that raises leaves the state unchanged.
         blank: the arrays hold no state yet, and the whole state is fetched.
-        restored: after result.state_undefined: the arrays hold a whole state again.
+        restored: after result.state_undefined: the arrays hold a whole state again. Without it, the state remembers
+            that it is none, also in later runs, until a sync succeeds.
         unchanged: names of arrays that have not changed since the last sync of this tag: they are not hashed again.
-        Raises the errors of all_reduce, StateUndefined, Mismatch; error.result.state_undefined says whether the state
-        is lost.
+        Raises the errors of all_reduce, StateUndefined, StateConflict, Mismatch; error.result.state_undefined says
+        whether the state is lost.
         """
         with _Refusals(self._native, "sync", tag):
             options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
             described = state._describe(unchanged)
-        return self._native.sync_state(described, options, _taker(state))
+        with _Torn(state):
+            return self._native.sync_state(described, options, _taker(state))
 
     def sync_async(
         self,
@@ -1004,7 +1036,8 @@ class Communicator:
     ) -> Result:
         """Between connect_async() and the admission: fetches the newest published state, as far as time allows.
 
-        Only a head start: call sync() before using the state.
+        Only a head start: call sync() before using the state. A state of an older revision than state.revision is not
+        taken, unless `blank`.
 
         hold: goes on until the admission, and follows newer revisions, half of the time at most. The state is always
             a whole one: pieces land beside it first, in as much memory again. If all members are lost, the newcomers
@@ -1014,7 +1047,8 @@ class Communicator:
         Raises InvalidArgument, Mismatch, TimedOut, Aborted, NotConnected, OutOfMemory.
         """
         options = _state_options(state, "popular", hold, blank, False, tag, timeout, 0)
-        return self._native.prefetch_state(state._describe(), options, _taker(state))
+        with _Torn(state):
+            return self._native.prefetch_state(state._describe(), options, _taker(state))
 
     def prefetch_async(
         self, state: State, *, hold: bool = False, blank: bool = False, tag: int = 0, timeout: float | None = None
@@ -1133,11 +1167,14 @@ def _state_options(
             f"state is a {type(state).__name__}; allowed: a lockstep.State, such as "
             "lockstep.State({'weights': array, 'step': 0})"
         )
+    if restored:
+        state._note(False)
     return {
-        "revision": state.revision,
+        "revision": _counter(state.revision, "revision"),
+        "lineage": _counter(state.lineage, "lineage"),
         "strategy": number_of(STRATEGIES, strategy, "strategy"),
         "staged": staged,
-        "blank": blank,
+        "blank": blank or state._is_undefined,
         "restored": restored,
         "tag": tag,
         "timeout": timeout,
@@ -1145,10 +1182,17 @@ def _state_options(
     }
 
 
+def _counter(value: object, name: str) -> object:
+    if value is None:
+        raise TypeError(f"state.{name} is None; allowed: an int")
+    return value
+
+
 def _taker(state: State) -> Callable[[Result, list[int | float]], None]:
     def take(result: Result, values: list[int | float]) -> None:
+        state._note(result.state_undefined)
         if result.status == 0:
-            state._take(values, result.revision)
+            state._take(values, result.revision, result.lineage)
 
     return take
 

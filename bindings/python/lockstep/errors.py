@@ -29,6 +29,7 @@ __all__ = [
     "PeerLost",
     "ProtocolError",
     "Refused",
+    "StateConflict",
     "StateUndefined",
     "TimedOut",
     "TooManyInFlight",
@@ -178,10 +179,20 @@ class StateUndefined(Error):
     _status = 19
 
 
+class StateConflict(Error):
+    """A sync: this newcomer's revision is higher than the run's, and its state was not overwritten.
+
+    The members go on without this peer. Join again, and sync with strategy="newest" if the state of this peer shall
+    win, or with strategy="receive-only" if it may be overwritten.
+    """
+
+    _status = 20
+
+
 class Forked(Error, RuntimeError):
     """The communicator belongs to the parent process. Create a new one in the child."""
 
-    _status = 20
+    _status = 102
 
 
 class WaitTimedOut(Error, TimeoutError):
@@ -212,6 +223,7 @@ BY_STATUS: dict[int, type[Error]] = {
         ProtocolError,
         InternalError,
         StateUndefined,
+        StateConflict,
         Forked,
         WaitTimedOut,
     )

@@ -24,6 +24,8 @@ class State(Mapping[str, Any]):
         sync writes to them in place), ints of 64 bits (numpy's unsigned ints, and ints from 2**63 on, stay unsigned)
         and floats. Names, dtypes and sizes must be the same, in the same order, on all peers.
     revision: a counter that the program raises with every change of the state; the highest revision wins a vote.
+    lineage: 0 for a state that was never synced. A sync sets it: states that grew out of one have the same. Keep it,
+        and the revision, in checkpoints.
     may_differ: names of arrays that are neither compared nor sent.
 
     Ints and floats are read and set by name: `state["step"] += 1`. A sync sets them, and the revision, to the elected
@@ -36,7 +38,14 @@ class State(Mapping[str, Any]):
         >>> state.revision += 1
     """
 
-    def __init__(self, entries: Mapping[str, Any], *, revision: int = 0, may_differ: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        entries: Mapping[str, Any],
+        *,
+        revision: int = 0,
+        lineage: int = 0,
+        may_differ: Iterable[str] = (),
+    ) -> None:
         if not isinstance(entries, Mapping):
             raise TypeError(f"entries is {shown(entries)}; allowed: a mapping of names to arrays, ints and floats")
         self._arrays: dict[str, Any] = {}
@@ -59,6 +68,9 @@ class State(Mapping[str, Any]):
             )
         self.revision = revision
         """Version of the state; raise it with every change."""
+        self.lineage = lineage
+        """Equal for states that grew out of one; a sync sets it."""
+        self._is_undefined = False  # a call ended while it wrote to the arrays: they hold a part of another state
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name] if name in self._values else self._arrays[name]
@@ -108,11 +120,16 @@ class State(Mapping[str, Any]):
         arrays = {name: bytes_of(array) for name, array in self._arrays.items() if name not in self._may_differ}
         return {**arrays, **self._values}
 
-    def _take(self, values: list[Value], revision: int) -> None:
+    def _note(self, is_undefined: bool) -> None:
+        """What a call has left in the arrays."""
+        self._is_undefined = is_undefined
+
+    def _take(self, values: list[Value], revision: int, lineage: int) -> None:
         """Stores the results of a sync or prefetch."""
         for name, value in zip(self._values, values):
             self._values[name] = value
         self.revision = revision
+        self.lineage = lineage
 
 
 def _is_value(entry: object) -> bool:

@@ -12,6 +12,7 @@ from ._lockstep import peer_id_text
 from .errors import InvalidArgument
 
 __all__ = [
+    "LAYER_TAGS",
     "Algorithm",
     "AlgorithmName",
     "Op",
@@ -25,6 +26,10 @@ __all__ = [
     "WireFormatName",
     "World",
 ]
+
+
+LAYER_TAGS = 1 << 63
+"""Tags from here on are for layers above, such as lockstep.torch: a program that uses lower tags meets none of them."""
 
 
 class Status(enum.IntEnum):
@@ -50,9 +55,10 @@ class Status(enum.IntEnum):
     PROTOCOL = 17
     INTERNAL = 18
     STATE_UNDEFINED = 19
-    FORKED = 20
+    STATE_CONFLICT = 20
     PENDING = 100
     INTERRUPTED = 101
+    FORKED = 102
 
 
 class Op(str, enum.Enum):
@@ -117,12 +123,14 @@ class Strategy(str, enum.Enum):
     """A peer's part in a sync; the name works, too: `strategy="receive-only"`.
 
     POPULAR votes and takes over the winning state. SEND_ONLY is never overwritten: its state wins. RECEIVE_ONLY never
-    votes and never sends.
+    votes and never sends. NEWEST is like POPULAR, and wins also as a newcomer if its revision is higher than that of
+    every member: progress outlives a run that others founded anew.
     """
 
     POPULAR = "popular"
     SEND_ONLY = "send-only"
     RECEIVE_ONLY = "receive-only"
+    NEWEST = "newest"
 
 
 class Stage(str, enum.Enum):
@@ -143,7 +151,7 @@ class Stage(str, enum.Enum):
 OpName = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]
 WireFormatName = Literal["native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"]
 AlgorithmName = Literal["auto", "ring", "direct"]
-StrategyName = Literal["popular", "send-only", "receive-only"]
+StrategyName = Literal["popular", "send-only", "receive-only", "newest"]
 
 E = TypeVar("E", bound=enum.Enum)
 

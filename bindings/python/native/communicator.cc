@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -718,6 +719,16 @@ void define_world(py::class_<Communicator>& c) {
     std::uint32_t count = 0;
     checked([&] { return lockstep_pending(self.comm(), &count); });
     return count;
+  });
+  c.def("agree_pending", [](Communicator& self, const py::object& room, const py::object& timeout) {
+    const py::int_ tag(std::numeric_limits<std::uint64_t>::max());
+    const std::int64_t ms =
+        self.reading("agree_pending", tag, [&] { return milliseconds_of(timeout, "timeout", false); });
+    Loans loans;
+    loans.arrays.emplace_back(room, "room", Array::Access::kWrite);
+    auto* const count = static_cast<std::uint32_t*>(loans.arrays.front().data());
+    block(loans, [&](lockstep_result*) { return lockstep_agree_pending(self.comm(), ms, count); });
+    return *count;
   });
   c.def("fetching", [](Communicator& self) {
     std::uint32_t count = 0;

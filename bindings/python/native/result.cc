@@ -199,6 +199,9 @@ void define_data(ResultClass& c) {
       .def_property_readonly(
           "revision", [](R r) { return r.raw.revision; }, "Sync and prefetch: the revision of the state in memory.")
       .def_property_readonly(
+          "lineage", [](R r) { return r.raw.lineage; },
+          "Sync and prefetch: the lineage of the state in memory; equal for states that grew out of one; 0: none yet.")
+      .def_property_readonly(
           "state_root",
           [](R r) { return (py::int_(r.raw.state_root[0]) << py::int_(64)) | py::int_(r.raw.state_root[1]); },
           "Sync: XXH3-128 of the state; equal for equal states.")

@@ -82,6 +82,7 @@ std::shared_ptr<StateArgs> state_args(const py::dict& description, const py::dic
   args.values = state->values.data();
   args.values_count = state->values.size();
   args.revision = from.number<std::uint64_t>("revision");
+  args.lineage = from.number<std::uint64_t>("lineage");
   args.staged = from.flag("staged");
   args.tag = from.number<std::uint64_t>("tag");
   args.timeout_ms = from.timeout("timeout");

@@ -94,7 +94,7 @@ struct Room {
   }
   [[nodiscard]] wire::Done done(std::uint64_t tag) const { return {key(tag), attempt(), {}, 0}; }
   [[nodiscard]] wire::Claim claim(std::uint64_t tag) const {
-    wire::Claim claim{key(tag), attempt(), {}, state::Strategy::kPopular, true, 0, {}};
+    wire::Claim claim{key(tag), attempt(), {}, state::Strategy::kPopular, true, 0, {}, {}};
     claim.what.collective = wire::Collective::kSync;
     return claim;
   }
@@ -277,18 +277,18 @@ TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
       {"sends noise", [](Room& r) { r.liar->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},
       {"takes back what it has not published",
        [](Room& r) {
-         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, true});
+         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, {}, true});
        },
        "has not published"},
       {"publishes what is no state",
        [](Room& r) {
-         r.liar->say(wire::Publish{Tag{1}, {}, 1, {}, false});
+         r.liar->say(wire::Publish{Tag{1}, {}, 1, {}, {}, false});
        },
        "no state"},
       {"publishes without end",
        [](Room& r) {
          for (std::uint64_t tag = 0; tag <= kMaxShares; ++tag) {
-           r.liar->say(wire::Publish{Tag{tag}, state_of(1), 1, {}, false});
+           r.liar->say(wire::Publish{Tag{tag}, state_of(1), 1, {}, {}, false});
          }
        },
        "more states than one peer may"},
@@ -472,7 +472,7 @@ TEST(BadInput, AWaitingPeerMaySendFewMessages) {
        ""},
       {"a state that is published",
        [](Room& r) {
-         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, false});
+         r.liar->say(wire::Publish{Tag{1}, state_of(1), 1, {}, {}, false});
        },
        "before it is a member"},
       {"more wishes than one may have",

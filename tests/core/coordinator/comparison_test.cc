@@ -114,7 +114,7 @@ class ClaimsOfThree : public testing::Test {
   }
 
   static wire::Claim claim(std::uint64_t layout, std::uint64_t tag = 7) {
-    wire::Claim claim{key(tag), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+    wire::Claim claim{key(tag), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}, {}};
     claim.what.collective = wire::Collective::kSync;
     claim.what.layout = layout;
     return claim;

@@ -30,7 +30,7 @@ wire::Descriptor state(std::uint64_t layout = 1) {
 }
 
 void publish(Publications& book, std::uint64_t who, std::uint64_t revision, Digest root, std::uint64_t layout = 1) {
-  EXPECT_EQ(book.publish(member(who), {Tag{3}, state(layout), revision, root, false}), "");
+  EXPECT_EQ(book.publish(member(who), {Tag{3}, state(layout), revision, root, {}, false}), "");
 }
 void want(Publications& book, PeerId who = kNew) { EXPECT_EQ(book.want(who, {}, {Tag{3}, state(), false}), ""); }
 
@@ -95,7 +95,7 @@ TEST(Publications, IsSentAgainOnlyAfterAChange) {
   EXPECT_EQ(sources(news(book)), (std::vector<std::uint64_t>{1, 2}));
   book.gone({1, 1});
   EXPECT_EQ(sources(news(book)), (std::vector<std::uint64_t>{2}));
-  EXPECT_EQ(book.publish(member(2), {Tag{3}, state(), 5, kRed, true}), "");
+  EXPECT_EQ(book.publish(member(2), {Tag{3}, state(), 5, kRed, {}, true}), "");
   EXPECT_TRUE(news(book).sources.empty());
 }
 
@@ -120,7 +120,7 @@ TEST(Publications, NamesAnotherSize) {
   wire::Descriptor larger = state(2);
   larger.count = 120;
   larger.tensors = 3;
-  EXPECT_EQ(book.publish(member(1), {Tag{3}, larger, 5, kRed, false}), "");
+  EXPECT_EQ(book.publish(member(1), {Tag{3}, larger, 5, kRed, {}, false}), "");
   want(book);
   EXPECT_EQ(news(book).text,
             "states differ in tag 3: p1 publishes 120 bytes in 3 tensors; this peer wants 0 bytes in 0 tensors: state "
@@ -175,8 +175,8 @@ TEST(Publications, GroupsAndTagsAreIndependent) {
   Publications book;
   wire::Member other = member(1);
   other.group = GroupId{1};
-  EXPECT_EQ(book.publish(other, {Tag{3}, state(), 5, kRed, false}), "");
-  EXPECT_EQ(book.publish(member(2), {Tag{4}, state(), 5, kRed, false}), "");
+  EXPECT_EQ(book.publish(other, {Tag{3}, state(), 5, kRed, {}, false}), "");
+  EXPECT_EQ(book.publish(member(2), {Tag{4}, state(), 5, kRed, {}, false}), "");
   want(book);
   EXPECT_TRUE(news(book).sources.empty());
 }
@@ -204,11 +204,11 @@ TEST(Publications, AnAdmittedOrLostPeerReceivesNothingMore) {
 TEST(Publications, OnePeerHasALimitedNumberOfPublications) {
   Publications book;
   for (std::uint64_t tag = 0; tag < kMaxShares; ++tag) {
-    EXPECT_EQ(book.publish(member(1), {Tag{tag}, state(), 5, kRed, false}), "");
+    EXPECT_EQ(book.publish(member(1), {Tag{tag}, state(), 5, kRed, {}, false}), "");
     EXPECT_EQ(book.want(kNew, {}, {Tag{tag}, state(), false}), "");
   }
-  EXPECT_EQ(book.publish(member(1), {Tag{0}, state(), 6, kRed, false}), "");
-  EXPECT_NE(book.publish(member(1), {Tag{99}, state(), 5, kRed, false}), "");
+  EXPECT_EQ(book.publish(member(1), {Tag{0}, state(), 6, kRed, {}, false}), "");
+  EXPECT_NE(book.publish(member(1), {Tag{99}, state(), 5, kRed, {}, false}), "");
   EXPECT_NE(book.want(kNew, {}, {Tag{99}, state(), false}), "");
   EXPECT_EQ(book.size(), 2 * kMaxShares);
 }

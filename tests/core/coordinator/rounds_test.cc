@@ -95,7 +95,7 @@ class ANewcomer : public RoundsOfThree {
     return with;
   }
   static wire::Claim claim(std::uint64_t layout) {
-    wire::Claim claim{key_of(7), Generation{2}, {}, {}, true, 1, {}};
+    wire::Claim claim{key_of(7), Generation{2}, {}, {}, true, 1, {}, {}};
     claim.what.collective = Collective::kSync;
     claim.what.layout = layout;
     return claim;
@@ -152,6 +152,93 @@ TEST_F(ANewcomer, LeavesAloneIfItsStateHasAnotherLayout) {
   const auto result = rounds_.on_entry(kD, {key_of(7), Generation{2}, "w f32 [1001]"});
   expect_d_alone(result);
   EXPECT_NE(result.misfits.front().why.find("1001"), std::string::npos) << result.misfits.front().why;
+}
+
+// A run of three that has agreed on a state of revision 4, and has admitted d since (rule 53).
+class ANewcomerWithAState : public ANewcomer {
+ protected:
+  ANewcomerWithAState() {
+    rounds_ = {};
+    view_.members.pop_back();
+    rounds_.admit(view_, {});
+    for (const PeerId peer : {kA, kB, kC}) committed_ += rounds_.on_claim(peer, state_of(4, 7)).committed.size();
+    view_.number = ViewNumber{3};
+    view_.cohort = CohortId{3};
+    view_.members.push_back({kD, {}, {}, {}, "d"});
+    rounds_.admit(view_, {});
+  }
+  [[nodiscard]] wire::Claim state_of(std::uint64_t revision, std::uint64_t lineage) const {
+    wire::Claim claim = ANewcomer::claim(1);
+    claim.key.cohort = view_.cohort;
+    claim.attempt = Generation{view_.number.value};
+    claim.revision = revision;
+    claim.root = {revision, revision};
+    claim.lineage = Lineage{lineage};
+    return claim;
+  }
+  // The members claim revision 4, and d this.
+  Rounds::DoneResult claimed(const wire::Claim& d) {
+    for (const PeerId peer : {kA, kB, kC}) (void)rounds_.on_claim(peer, state_of(4, 7));
+    return rounds_.on_claim(kD, d);
+  }
+  std::size_t committed_ = 0;
+};
+
+TEST_F(ANewcomerWithAState, IsNotOverwrittenIfItIsAhead) {
+  ASSERT_EQ(committed_, 1U);
+  for (const std::uint64_t lineage : {0U, 7U, 8U}) {
+    Rounds rounds = rounds_;
+    for (const PeerId peer : {kD, kA, kB}) (void)rounds.on_claim(peer, state_of(peer == kD ? 5U : 4U, lineage));
+    const auto result = rounds.on_claim(kC, state_of(4, 7));
+    ASSERT_EQ(result.misfits.size(), 1U);
+    EXPECT_EQ(result.misfits.front().peer, kD);
+    EXPECT_EQ(result.misfits.front().status, Status::kStateConflict);
+    const std::string& why = result.misfits.front().why;
+    EXPECT_NE(why.find("the state of d in tag 7 has revision 5"), std::string::npos) << why;
+    EXPECT_NE(why.find("goes on from revision 4"), std::string::npos) << why;
+    EXPECT_TRUE(result.elected.empty());
+    EXPECT_FALSE(result.stop.has_value());
+  }
+}
+
+TEST_F(ANewcomerWithAState, HearsWhetherItsLineageIsThatOfTheRun) {
+  const std::string same = claimed(state_of(5, 7)).misfits.front().why;
+  EXPECT_NE(same.find("of the same lineage"), std::string::npos) << same;
+}
+
+TEST_F(ANewcomerWithAState, TakesOverANewerOrEqualRevision) {
+  for (const std::uint64_t revision : {0U, 3U, 4U}) {
+    const Rounds before = rounds_;
+    wire::Claim mine = state_of(revision, 8);
+    mine.root = {9, 9};
+    const auto result = claimed(mine);
+    ASSERT_EQ(result.elected.size(), 1U);
+    EXPECT_EQ(result.elected.front().receivers, std::vector{kD});
+    EXPECT_EQ(result.elected.front().lineage, Lineage{7});
+    rounds_ = before;
+  }
+}
+
+// Nobody takes over what it has, such as a member that only sends.
+TEST_F(ANewcomerWithAState, IsToldTheLineageOfAStateThatAllHave) {
+  const auto result = claimed(state_of(4, 3));
+  ASSERT_EQ(result.elected.size(), 1U);
+  EXPECT_EQ(result.elected.front().lineage, Lineage{7});
+  EXPECT_TRUE(result.elected.front().receivers.empty());
+  EXPECT_EQ(result.committed.size(), 1U);
+}
+
+TEST_F(ANewcomerWithAState, LetsItsStateGoOrWinsIfItSaysSo) {
+  wire::Claim mine = state_of(5, 7);
+  mine.strategy = state::Strategy::kReceiveOnly;
+  const Rounds before = rounds_;
+  EXPECT_EQ(claimed(mine).elected.front().revision, 4U);
+  rounds_ = before;
+  mine.strategy = state::Strategy::kNewest;
+  const auto result = claimed(mine);
+  ASSERT_EQ(result.elected.size(), 1U);
+  EXPECT_EQ(result.elected.front().revision, 5U);
+  EXPECT_EQ(result.elected.front().sources, std::vector{kD});
 }
 
 TEST_F(ANewcomer, IsNoneOnceItHasTakenPart) {
@@ -320,9 +407,8 @@ TEST_F(RoundsOfThree, ALeaverVotesInARetainedSync) {
   rounds.on_claim(kA, claim_of(kA, view, 9));
   rounds.on_claim(kB, claim_of(kB, view, 9));
   const auto result = rounds.on_claim(kC, last);
-  ASSERT_EQ(result.elected.size(), 1U);
-  EXPECT_EQ(result.elected.front().sources, std::vector{kC});
-  EXPECT_EQ(result.elected.front().revision, 4U);
+  EXPECT_TRUE(result.elected.empty());  // the newcomers are ahead of it, and are not overwritten (rule 53)
+  EXPECT_EQ(result.misfits.size(), 2U);
 }
 
 TEST_F(RoundsOfThree, AStopOfACommittedRoundHasNoEffect) {
@@ -394,7 +480,7 @@ TEST_F(RoundsOfThree, ATimeoutNamesTheTagThatTheOtherPeerWaitsIn) {
     const auto verdicts = rounds_.verdicts(change, view_);
     return verdicts.empty() ? "" : verdicts.front().text;
   };
-  wire::Claim claim{key(9), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+  wire::Claim claim{key(9), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}, {}};
   claim.what.collective = Collective::kSync;
   EXPECT_TRUE(rounds_.on_claim(kC, claim).violation.empty());
   wire::Done barrier = done(Collective::kBarrier, 0);

@@ -195,7 +195,7 @@ TEST_F(WatchOfThree, GivesUpAPeerThatDoesNotAnswer) {
 
 TEST_F(WatchOfThree, AForgedClaimChangesNothing) {
   differ();
-  wire::Claim claim{round_of(), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}};
+  wire::Claim claim{round_of(), Generation{1}, {}, state::Strategy::kPopular, true, 4, {5, 5}, {}};
   claim.what.collective = wire::Collective::kSync;
   (void)rounds_.on_claim(kThird, claim);
   EXPECT_TRUE(rounds_.compares_watched());

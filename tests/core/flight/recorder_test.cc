@@ -190,7 +190,7 @@ TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 9);
   driver.machine.save(state);
-  EXPECT_EQ(kRevision, 34U);
+  EXPECT_EQ(kRevision, 35U);
   EXPECT_EQ(checksum(recording.records), 18378010875627002105U);
   EXPECT_EQ(checksum(state), 18004354045802900456U);
 }

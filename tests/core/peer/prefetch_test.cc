@@ -224,12 +224,16 @@ TEST(Publisher, EndsWithTheRun) {
 
 // A peer that waits for its admission and fetches ten pieces from two sources.
 struct Prefetcher : Peer3 {
-  explicit Prefetcher(bool holds = false) : Peer3(false) {
+  explicit Prefetcher(bool holds = false, std::uint64_t revision = 0, bool blank = false) : Peer3(false) {
     coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
     me.run();
     manifest = {{{"weights", DataType::kU8, kBytes, false}}, {}, kPiece};
     fill(std::byte{9});
-    fetch = me.share(false, kBytes, kPiece, 1, [&](state::Statement& state) { state.staged = holds; });
+    fetch = me.share(false, kBytes, kPiece, 1, [&](state::Statement& state) {
+      state.staged = holds;
+      state.revision = revision;
+      state.blank = blank;
+    });
     me.run();
   }
   // The state that members publish from now on.
@@ -241,7 +245,8 @@ struct Prefetcher : Peer3 {
     root = state::root_of(state::Pieces(manifest), {digests, {}});
   }
   void publish(std::vector<wire::Source> sources, std::uint64_t revision = 4) {
-    coordinator->say(wire::Published{Tag{7}, revision, root, std::move(sources), wire::prefetcher_key(kKey, kMe), {}});
+    coordinator->say(
+        wire::Published{Tag{7}, revision, root, Lineage{6}, std::move(sources), wire::prefetcher_key(kKey, kMe), {}});
     me.run();
   }
   FarEnd& answer_dial(std::size_t which = 0) {
@@ -311,9 +316,39 @@ TEST(Prefetcher, FetchesFromMembersWithItsOwnKey) {
   EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
   EXPECT_EQ(run.me.outcome(run.fetch)->revision, 4U);
   EXPECT_EQ(run.me.outcome(run.fetch)->root, run.root);
+  EXPECT_EQ(run.me.outcome(run.fetch)->lineage, Lineage{6});
   EXPECT_TRUE(std::ranges::equal(run.me.received(run.fetch), run.content));
   EXPECT_TRUE(run.coordinator->last<wire::WantState>()->ends);
   EXPECT_TRUE(source.shown_out());
+}
+
+// Rule 53: it was trained elsewhere, and the members have not come so far.
+TEST(Prefetcher, IsNotOverwrittenByAnOlderRevision) {
+  for (const bool holds : {false, true}) {
+    Prefetcher run(holds, 5);
+    run.publish({{kLow, address_of(1)}}, 4);
+    EXPECT_TRUE(run.me.streams.dialling().empty());
+    if (!holds) {
+      ASSERT_NE(run.me.outcome(run.fetch), nullptr);  // it has a newer state
+      EXPECT_EQ(run.me.outcome(run.fetch)->status, Status::kOk);
+      EXPECT_EQ(run.me.outcome(run.fetch)->revision, 5U);
+      EXPECT_EQ(run.me.outcome(run.fetch)->lineage, Lineage{});
+      continue;
+    }
+    EXPECT_EQ(run.me.outcome(run.fetch), nullptr);
+    EXPECT_TRUE(run.coordinator->last<wire::WantState>()->holds) << "members do not wait for it";
+    run.me.pass(seconds(30));
+    run.publish({{kLow, address_of(1)}}, 5);
+    EXPECT_TRUE(run.me.streams.dialling().empty());
+    run.publish({{kLow, address_of(1)}}, 6);
+    EXPECT_EQ(run.me.streams.dialling().size(), 1U);
+  }
+}
+
+TEST(Prefetcher, TakesAnyRevisionIfItHoldsNoState) {
+  Prefetcher run(false, 5, true);
+  run.publish({{kLow, address_of(1)}}, 4);
+  EXPECT_EQ(run.me.streams.dialling().size(), 1U);
 }
 
 // Rule 49.

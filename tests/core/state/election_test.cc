@@ -15,16 +15,19 @@ constexpr Digest kRed{1, 0};
 constexpr Digest kBlue{2, 0};
 
 Claim claim(PeerId peer, std::uint64_t revision, Digest root, Strategy strategy = Strategy::kPopular) {
-  return {peer, strategy, true, revision, root};
+  return {peer, strategy, true, revision, root, {}};
 }
-Claim undefined(PeerId peer, Strategy strategy = Strategy::kPopular) { return {peer, strategy, false, 0, {}}; }
+Claim undefined(PeerId peer, Strategy strategy = Strategy::kPopular) { return {peer, strategy, false, 0, {}, {}}; }
+Claim grown(PeerId peer, std::uint64_t revision, Digest root, std::uint64_t lineage) {
+  return {peer, Strategy::kPopular, true, revision, root, Lineage{lineage}};
+}
 
 // Elects among claims of one group.
 std::variant<Elected, Undecided> elect_among(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
   const auto votes = votes_of(claims, agreed);
   if (const auto* undecided = std::get_if<Undecided>(&votes)) return *undecided;
   const auto* of_group = &std::get<Votes>(votes);
-  return elect(claims, *of_group, highest_common({&of_group, 1}).value());
+  return elect(claims, *of_group, highest_common({&of_group, 1}).value(), agreed);
 }
 
 // Expects this winner and these receivers.
@@ -68,6 +71,65 @@ TEST(Election, EquallyPopularRootsAreDecidedByTheSmallestRoot) {
 TEST(Election, ANewcomerWithAHigherRevisionOnlyReceives) {
   expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 900, kBlue), claim(kD, 900, kBlue)}, {kA, kB}, 7, kRed,
              {kC, kD});
+}
+
+// ---- progress that the run does not have (rule 53) ----
+
+TEST(Election, NewcomersWithAHigherRevisionAreAhead) {
+  const std::vector<Claim> claims = {claim(kA, 7, kRed), claim(kB, 9, kBlue), claim(kC, 7, kRed), claim(kD, 8, kBlue)};
+  EXPECT_EQ(ahead_of(7, claims, {kA, kC}), (std::vector{kB, kD}));
+  EXPECT_EQ(ahead_of(8, claims, {kA, kC}), std::vector{kB});
+  EXPECT_TRUE(ahead_of(9, claims, {kA, kC}).empty());
+}
+
+TEST(Election, NobodyIsAheadOfTheFounders) {
+  EXPECT_TRUE(ahead_of(7, {claim(kA, 7, kRed), claim(kB, 9, kBlue)}, {}).empty());
+  // the members that agreed have no state any more
+  EXPECT_TRUE(ahead_of(7, {undefined(kA), claim(kB, 9, kBlue), claim(kC, 7, kRed)}, {kA}).empty());
+}
+
+TEST(Election, MembersThatGoBackAreNotAhead) {
+  EXPECT_TRUE(ahead_of(7, {claim(kA, 7, kRed), claim(kB, 9, kBlue)}, {kA, kB}).empty());
+}
+
+TEST(Election, NobodyIsAheadWhoLetsItsStateGo) {
+  EXPECT_TRUE(ahead_of(7, {claim(kA, 7, kRed), claim(kB, 9, kBlue, Strategy::kReceiveOnly)}, {kA}).empty());
+  EXPECT_TRUE(ahead_of(7, {claim(kA, 7, kRed), undefined(kB)}, {kA}).empty());
+  EXPECT_TRUE(ahead_of(7, {claim(kA, 7, kRed, Strategy::kSendOnly), claim(kB, 9, kBlue)}, {kA}).empty());
+}
+
+TEST(Election, ANewcomerWinsWithTheStrategyNewestIfItIsAhead) {
+  const auto newest = [](PeerId peer, std::uint64_t revision) {
+    return claim(peer, revision, kBlue, Strategy::kNewest);
+  };
+  expect_won({claim(kA, 7, kRed), claim(kB, 7, kRed), newest(kC, 8)}, {kA, kB}, 8, kBlue, {kA, kB});
+  expect_won({claim(kA, 7, kRed), newest(kB, 9), newest(kC, 8)}, {kA}, 9, kBlue, {kA, kC});
+  expect_won({claim(kA, 7, kRed), newest(kB, 7), newest(kC, 7)}, {kA}, 7, kRed, {kB, kC});  // not by their number
+  expect_won({claim(kA, 7, kRed), newest(kB, 6)}, {kA}, 7, kRed, {kB});
+  EXPECT_EQ(ahead_of(7, {claim(kA, 7, kRed), newest(kB, 9)}, {kA}), std::vector{kB});  // shards have no common revision
+}
+
+TEST(Election, AStateKeepsItsLineageAndBeginsOneIfItHasNone) {
+  const auto lineage_of_winner = [](const std::vector<Claim>& claims) {
+    return std::get<Elected>(elect_among(claims, {})).lineage;
+  };
+  const Digest root{3, 5};
+  const Lineage fresh = lineage_of_winner({claim(kA, 7, root), claim(kB, 6, kBlue)});
+  EXPECT_EQ(fresh, lineage_of({}, root));
+  EXPECT_NE(fresh, Lineage{});
+  EXPECT_NE(lineage_of({}, Digest{3, 0}), Lineage{});
+  EXPECT_EQ(lineage_of_winner({grown(kA, 7, root, 4), grown(kB, 9, kBlue, 8)}), Lineage{8});
+  EXPECT_EQ(lineage_of_winner({grown(kA, 7, root, 4), claim(kB, 7, root)}), Lineage{4});
+  EXPECT_EQ(lineage_of_winner({grown(kA, 7, root, 4), grown(kB, 7, root, 3)}), Lineage{3});
+  EXPECT_EQ(lineage_of_winner({grown(kA, 7, root, 4), grown(kB, 7, root, 3), grown(kC, 7, root, 4)}), Lineage{4});
+}
+
+// A newcomer does not change the lineage of the run, however small its own.
+TEST(Election, TheLineageIsThatOfMembersOfTheLastAgreement) {
+  const Digest root{3, 5};
+  const auto result = elect_among({grown(kA, 7, root, 4), grown(kB, 7, root, 3), grown(kC, 7, root, 3)}, {kA});
+  EXPECT_EQ(std::get<Elected>(result).lineage, Lineage{4});
+  EXPECT_TRUE(std::get<Elected>(result).receivers.empty());  // they have the state, and are told its lineage
 }
 
 TEST(Election, ACheckpointThatAllMembersLoadedWins) {
@@ -134,7 +196,7 @@ TEST(Election, BoundGroupsContinueWithTheHighestCommonRevision) {
 TEST(Election, PeersWithTheChosenRevisionVote) {
   const std::vector<Claim> claims = {claim(kA, 7, kBlue), claim(kB, 3, kRed), claim(kC, 900, kRed)};
   const auto votes = std::get<Votes>(votes_of(claims, {kA, kB}));
-  const Elected elected = elect(claims, votes, 3);
+  const Elected elected = elect(claims, votes, 3, {});
   EXPECT_EQ(elected.root, kRed);
   EXPECT_EQ(elected.sources, std::vector{kB});
   EXPECT_EQ(elected.receivers, (std::vector{kA, kC}));

@@ -97,7 +97,7 @@ class Network {
     const auto votes = votes_of(claims, agreed);
     if (!std::holds_alternative<Votes>(votes)) return false;
     const auto& cast = std::get<Votes>(votes);
-    elected = elect(claims, cast, cast.rbegin()->first);
+    elected = elect(claims, cast, cast.rbegin()->first, {});
     std::vector<Host*> told = alive();  // peers that do not know the election yet; others may ask them before
     deaths_ = 0;
     while (!is_over()) {

@@ -236,7 +236,7 @@ TEST(Sync, SourcesThatDoNotAnswerAreAskedInTurn) {
   Host newcomer({0, 5}, kSizes, 8, 0);
   (void)digests_of(newcomer);
   Sync::Messages out;
-  newcomer.sync->elected({}, {4, {1, 1}, {{0, 1}, {0, 2}, {0, 3}}, {newcomer.id}});
+  newcomer.sync->elected({}, {4, {1, 1}, lineage_of({}, {1, 1}), {{0, 1}, {0, 2}, {0, 3}}, {newcomer.id}});
   std::vector<PeerId> asked;
   for (int second = 0; second < 6; ++second) {
     newcomer.sync->ask({{0, 1}, {0, 2}, {0, 3}}, Instant{} + seconds(second), out);
@@ -250,7 +250,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   Host newcomer({0, 5}, kSizes, 8, 0);
   (void)digests_of(newcomer);
   const PeerId fellow{0, 6};
-  newcomer.sync->elected({}, {4, {1, 1}, {{0, 1}}, {newcomer.id, fellow}});
+  newcomer.sync->elected({}, {4, {1, 1}, lineage_of({}, {1, 1}), {{0, 1}}, {newcomer.id, fellow}});
   Sync::Messages out;
   const auto look = [&](int second, const std::set<PeerId>& linked) {
     newcomer.sync->ask(linked, Instant{} + seconds(second), out);
@@ -281,7 +281,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceTakesTheStateFromAFellow) {
     const Digest root = source.sync->claim().root;
     const PeerId liar{0, 4};
     for (Host* host : {&source, &near, &far}) {
-      host->sync->elected({}, {4, root, {source.id}, {liar, near.id, far.id}});
+      host->sync->elected({}, {4, root, lineage_of({}, root), {source.id}, {liar, near.id, far.id}});
     }
     Sync::Messages out;
     const auto ask = [&](Host& host, const std::set<PeerId>& linked) {
@@ -343,7 +343,7 @@ TEST(Sync, AReceiverAnswersNoRequestForDigests) {
   blank.sync = std::make_unique<Sync>(blank.statement, blank.memory, BufferRef{}, blank.id, seconds(1), seconds(3));
   Sync::Messages out;
   EXPECT_TRUE(blank.sync->on_ask(PeerId{0, 1}, wire::AskDigests{})) << "no state is elected yet";
-  blank.sync->elected({}, {4, {1, 1}, {{0, 1}}, {blank.id}});
+  blank.sync->elected({}, {4, {1, 1}, lineage_of({}, {1, 1}), {{0, 1}}, {blank.id}});
   blank.sync->ask({PeerId{0, 1}}, {}, out);
   for (const auto& [to, message] : out) EXPECT_FALSE(std::holds_alternative<wire::PieceDigests>(message));
 }
@@ -353,7 +353,7 @@ TEST(Sync, LaterRequestsReplaceAbandonedOnes) {
   Host source({0, 1}, std::vector<std::uint64_t>(300, 64), 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
-  source.sync->elected({}, {4, source.sync->root(), {source.id}, {{0, 2}}});
+  source.sync->elected({}, {4, source.sync->root(), lineage_of({}, source.sync->root()), {source.id}, {{0, 2}}});
   std::vector<std::uint32_t> pieces(kMaxPiecesAsked);
   std::iota(pieces.begin(), pieces.end(), 0U);
   EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskPieces{{}, {}, pieces}));
@@ -370,7 +370,7 @@ TEST(Sync, ARepeatedRequestIsAnsweredOnce) {
   Host source({0, 1}, kSizes, 7, 4);
   (void)digests_of(source);
   Sync::Messages out;
-  source.sync->elected({}, {4, source.sync->root(), {source.id}, {{0, 2}}});
+  source.sync->elected({}, {4, source.sync->root(), lineage_of({}, source.sync->root()), {source.id}, {{0, 2}}});
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(source.sync->on_ask(PeerId{0, 2}, wire::AskDigests{}));
   source.sync->ask({PeerId{0, 2}}, {}, out);
   EXPECT_EQ(out.size(), 1U);

@@ -139,7 +139,7 @@ TEST(Codec, ABoolIsZeroOrOne) {
 TEST(Codec, AnEnumHasAKnownValue) {
   Frame frame = frame_of(AdmitCancel{});
   frame.body.front() = std::byte{kStatusCount};
-  EXPECT_EQ(error_of(frame), "AdmitCancel.status: 20 is not a known value");
+  EXPECT_EQ(error_of(frame), "AdmitCancel.status: 21 is not a known value");
 }
 
 TEST(Codec, ADurationIsNeitherNegativeNorEndless) {

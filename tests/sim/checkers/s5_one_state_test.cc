@@ -48,12 +48,14 @@ class S5OneState : public testing::Test {
       checker_.launched(call);
     }
   }
-  Complaint end(std::size_t i, RoundKey round, std::vector<PeerId> contributors, std::uint64_t revision) {
+  Complaint end(std::size_t i, RoundKey round, std::vector<PeerId> contributors, std::uint64_t revision,
+                Lineage lineage = Lineage{9}) {
     Call call = calls_[i];
     call.outcome = committed(std::move(contributors));
     call.outcome->round = round;
     call.outcome->revision = revision;
     call.outcome->root = {revision, revision};
+    call.outcome->lineage = lineage;
     return checker_.ended(call, memory_[i], [&](PeerId peer, const RoundKey&) -> const Call* {
       const auto at = std::find(ids_.begin(), ids_.end(), peer);
       return at == ids_.end() ? nullptr : &calls_[static_cast<std::size_t>(at - ids_.begin())];
@@ -101,6 +103,42 @@ TEST_F(S5OneState, ARevisionThatAGroupThatIsBoundLacksIsNotGoneBackBehind) {
   statements_[0]->revision = 7;
   write(2, 1);
   EXPECT_FALSE(end(2, 6));
+}
+
+// Rule 53.
+TEST_F(S5OneState, ANewcomersProgressThatIsOverwrittenFails) {
+  statements_[2]->revision = 8;
+  launch();
+  write(2, 1);
+  EXPECT_TRUE(end(0, 7));
+  EXPECT_TRUE(end(2, 7));
+  statements_[2]->strategy = state::Strategy::kReceiveOnly;  // it lets its state go
+  EXPECT_FALSE(end(2, 7));
+}
+
+TEST_F(S5OneState, ANewcomerThatVotesForTheNewestRevisionWinsIfItIsAhead) {
+  statements_[2]->strategy = state::Strategy::kNewest;
+  for (const std::uint64_t revision : {7U, 8U}) {
+    statements_[2]->revision = revision;
+    launch();
+    for (std::size_t i = 0; i < 2; ++i) write(i, 5);
+    EXPECT_EQ(end(0, revision).has_value(), revision == 7) << "with the revision of the members it only receives";
+  }
+}
+
+TEST_F(S5OneState, ALineageIsThatOfASourceAndOfAll) {
+  const std::vector<PeerId> all = {kA, kB, kC};
+  write(2, 1);
+  EXPECT_TRUE(end(0, kRound, all, 7, Lineage{}));
+  RoundKey round = kRound;
+  round.use += 1;
+  EXPECT_FALSE(end(0, round, all, 7, Lineage{4}));  // no source has one: it begins
+  EXPECT_TRUE(end(1, round, all, 7, Lineage{5})) << "that of others is 4";
+  statements_[0]->lineage = Lineage{6};
+  round.use += 1;
+  EXPECT_TRUE(end(0, round, all, 7, Lineage{4})) << "the source has 6";
+  round.use += 1;
+  EXPECT_FALSE(end(0, round, all, 7, Lineage{6}));
 }
 
 TEST_F(S5OneState, AReceiveOnlyPeerIsNotFollowed) {
