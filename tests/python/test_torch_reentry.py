@@ -121,6 +121,66 @@ def test_a_newcomer_that_does_not_fit_is_refused_alone(
     assert len(errors) == 1
 
 
+@pytest.mark.parametrize("hears", [0, 1])
+@pytest.mark.parametrize("wait", [False, True])
+@pytest.mark.parametrize("newest_wins", [False, True])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda *three: LocalSGD(*three, inner_steps=2),
+        lambda *three: DiLoCo(*three, inner_steps=2),
+        lambda *three: DataParallel(*three),
+    ],
+    ids=["LocalSGD", "DiLoCo", "DataParallel"],
+)
+def test_a_newcomer_that_has_come_further(
+    make: Make, newest_wins: bool, wait: bool, hears: int, peers: Peers, coordinator: lockstep.Coordinator
+) -> None:
+    """The run was founded anew while it was away: its steps are lost with an error, or not at all."""
+    ends: list[tuple[bytes, int]] = []
+    model = model_of(7)
+    inner = adam(model)
+    away = make(None, model, inner)
+    with away:
+        trains(away, model, inner, 20, seed=7)
+    progress, learned, steps = away.global_state_dict(), bits(model), away.outer_step
+
+    def newcomer() -> None:
+        with lockstep.connect(coordinator.address, wait=wait, listen_host="127.0.0.1", spin=0, timeout=30.0) as run:
+            mine = model_of(7)
+            sync = make(run, mine, adam(mine))
+            sync.newest_wins = newest_wins
+            sync.load_global_state_dict(progress)
+            if newest_wins:
+                with sync:
+                    ends.append((bits(mine), sync.outer_step))
+                return
+            with pytest.raises(lockstep.StateConflict, match=f"revision {steps}"), sync:
+                pass
+            assert sync.global_state_dict()["parameters"].keys() == progress["parameters"].keys()
+            ends.append((learned, steps))
+
+    def main(run: lockstep.Communicator, number: int) -> tuple[bytes, int]:
+        mine = model_of(number)
+        own = adam(mine)
+        sync = make(run, mine, own)
+        sync.newest_wins = newest_wins
+        with sync:
+            trains(sync, mine, own, 4, seed=number)
+            comes = threading.Thread(target=newcomer, daemon=True)
+            if number == hears:
+                comes.start()
+            until(lambda: run.pending == 1)
+            trains(sync, mine, own, 30, seed=number)
+            if number == hears:
+                comes.join()
+            return bits(mine), sync.outer_step
+
+    first, second = peers(2, main)
+    assert first == second
+    assert ends == [(learned, steps)]
+
+
 def other_model(run: Any) -> DiLoCo:
     model = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 6))
     return DiLoCo(run, model, adam(model), inner_steps=2)

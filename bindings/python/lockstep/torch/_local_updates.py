@@ -225,6 +225,10 @@ class LocalUpdates(Strategy):
             self._await(self._run.admit_async())
             self._sync()
             self._withdraw()
+            if not self._starts_next:  # the state of a newcomer has won: this round made progress from another one
+                self._inner_step = self._boundary
+                self._store()
+                return None
             reduction.weight = 1.0 if reduction.weight is None else reduction.weight
         before = self._outer_step
         if not self._end_round(fragment, reduction):

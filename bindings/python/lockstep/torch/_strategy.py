@@ -26,7 +26,7 @@ from ..errors import (
     WorldChanged,
 )
 from ..state import State
-from ..types import WIRE_FORMATS, OpName, PeerId, WireFormat, WireFormatName, number_of
+from ..types import LAYER_TAGS, WIRE_FORMATS, OpName, PeerId, StrategyName, WireFormat, WireFormatName, number_of
 from ._agreement import TENSORS, Setting, compared, tensors_of
 from ._checked import check_parts, check_tensors, whole_number
 from ._desync import desync_of
@@ -37,7 +37,7 @@ from ._replica import Replica, local_of
 if TYPE_CHECKING:
     from ._sampler import RunSampler
 
-STATE_TAG = int.from_bytes(b"strategy", "big")  # the first of all tags here: no program counts so far
+STATE_TAG = LAYER_TAGS | int.from_bytes(b"strategy", "big")  # the first of all tags here
 _BUFFERS_TAG = STATE_TAG + 1  # buffers of type i: _BUFFERS_TAG + (i << 32)
 _DESYNC_TAG = STATE_TAG - 1
 MOMENTS_TAG = STATE_TAG - 2
@@ -199,6 +199,15 @@ class Strategy(ABC):
         self._samplers: list[RunSampler] = []
         self._sampler_states: Sequence[Mapping[str, Any]] | None = None  # of a checkpoint
         self._differs = False  # this peer's state is not that of most peers: it has no vote in the next sync
+        self._lineage = 0
+        self._is_torn = False  # a sync ended while it wrote to the state: what memory holds is none
+        self.newest_wins = False
+        """Set it before the `with` block, on all peers or on none: what happens if a peer joins that has made more
+        outer steps than the run.
+
+        False: entering raises lockstep.StateConflict on that peer, and the run goes on without it. True: the run takes
+        over its state, so that a run that is founded anew goes on from the furthest of its peers.
+        """
         self._sent = self._received = self._retries = 0
         self._is_offered = False  # the shared state is published, and does not change
         self._steady_since = 0.0  # the shared state is as it is
@@ -255,7 +264,7 @@ class Strategy(ABC):
         """Takes over a global_state_dict(), before the `with` block.
 
         One peer with the state is enough when a run begins: the state with the most outer steps wins. A peer that joins
-        a run takes over the run's state instead.
+        a run takes over the run's state instead, unless that has made fewer outer steps: see newest_wins.
         Raises RuntimeError inside of the `with` block, KeyError, ValueError.
         """
 
@@ -356,14 +365,24 @@ class Strategy(ABC):
         """Makes a state equal on all members. Raises ValueError on newcomers with other settings."""
         positions = self._sampler_entries()
         entries = {**entries, **positions}
-        state = State(entries, revision=revision)
+        state = State(entries, revision=revision, lineage=self._lineage)
         if self._run is None:
             return state
-        errors = compared(self._run, self._all_settings(settings, entries), revision, _SETTINGS_TAG)
+        part: StrategyName = "receive-only" if self._differs else "newest" if self.newest_wins else "popular"
+        # A newcomer whose state will win has no say in the settings: they are those of the members.
+        errors = compared(
+            self._run, self._all_settings(settings, entries), 0 if self.newest_wins else revision, _SETTINGS_TAG
+        )
         error = next(iter(errors.values()), None)
         if error is not None and TENSORS in errors:  # without a state like theirs this peer cannot sync with them
             raise error
-        result = self._run.sync(state, strategy="receive-only" if self._differs else "popular", tag=STATE_TAG)
+        try:
+            result = self._run.sync(state, strategy=part, blank=self._is_torn, tag=STATE_TAG)
+        except Error as failed:
+            self._is_torn = self._is_torn or (failed.result is not None and failed.result.state_undefined)
+            raise
+        self._is_torn = False
+        self._lineage = state.lineage
         self._differs = False
         if error is not None:
             raise error
@@ -375,6 +394,7 @@ class Strategy(ABC):
 
     def _all_settings(self, settings: Mapping[str, float], entries: Mapping[str, Any]) -> dict[str, Setting]:
         every: dict[str, Setting] = {"strategy": type(self).__name__, **settings, "samplers": len(self._samplers)}
+        every["newest_wins"] = int(self.newest_wins)
         for number, sampler in enumerate(self._samplers):
             every.update({f"{name} of sampler {number}": value for name, value in sampler.settings.items()})
         return {**every, TENSORS: tensors_of(entries)}
@@ -575,7 +595,7 @@ class Strategy(ABC):
         with suppress(Error):  # the run may be over, which the next call says
             state, _ = self._whole_state()
             agreed = {**state, **self._averaged.kept}
-            run.publish(State(agreed, revision=state.revision), stable=True, tag=STATE_TAG)
+            run.publish(State(agreed, revision=state.revision, lineage=self._lineage), stable=True, tag=STATE_TAG)
 
     def _withdraw(self) -> None:
         """Before the shared state changes."""
