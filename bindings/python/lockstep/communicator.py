@@ -1167,14 +1167,14 @@ def _state_options(
             f"state is a {type(state).__name__}; allowed: a lockstep.State, such as "
             "lockstep.State({'weights': array, 'step': 0})"
         )
-    if restored:
+    if restored is True:
         state._note(False)
     return {
         "revision": _counter(state.revision, "revision"),
         "lineage": _counter(state.lineage, "lineage"),
         "strategy": number_of(STRATEGIES, strategy, "strategy"),
         "staged": staged,
-        "blank": blank or state._is_undefined,
+        "blank": True if state._is_undefined else blank,  # the native part checks the types
         "restored": restored,
         "tag": tag,
         "timeout": timeout,
