@@ -67,6 +67,15 @@ class FarEnd {
     }
     return nullptr;
   }
+  // All messages of this kind, the oldest first.
+  template <typename T>
+  [[nodiscard]] std::vector<T> all() const {
+    std::vector<T> all;
+    for (const wire::Message& message : heard_) {
+      if (const T* found = std::get_if<T>(&message)) all.push_back(*found);
+    }
+    return all;
+  }
   template <typename T>
   [[nodiscard]] std::size_t count() const {
     return count_if<T>([](const T&) { return true; });

@@ -101,6 +101,16 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
     if (!trouble.other.is_nobody()) t["other"] = id_text(trouble.other);
     j["troubles"].push_back(std::move(t));
   }
+  j["waits"] = nlohmann::json::array();
+  for (const wire::WaitStatus& wait : reply.waits) {
+    nlohmann::json w = {{"call", wait.call}, {"seconds", wait.age.seconds()}, {"text", wait.text}};
+    if (wait.call != "admit") w["tag"] = wait.key.tag.value;
+    w["come"] = nlohmann::json::array();
+    for (const PeerId peer : wait.come) w["come"].push_back(id_text(peer));
+    w["missing"] = nlohmann::json::array();
+    for (const PeerId peer : wait.missing) w["missing"].push_back(id_text(peer));
+    j["waits"].push_back(std::move(w));
+  }
   if (rates) {
     j["rates"] = {{"commits_per_second", rates->commits},
                   {"aborts_per_second", rates->aborts},
@@ -148,6 +158,7 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
     fmt::print("round: group {}, tag {}, use {}, attempt {}: {} of {} are done\n", round.key.group.value,
                round.key.tag.value, round.key.use, round.attempt.value, round.done, round.members);
   }
+  for (const wire::WaitStatus& wait : reply.waits) fmt::print("{}\n", wait.text);
   for (const wire::Trouble& trouble : reply.troubles) {
     fmt::print("trouble {:.1f} s ago: {}\n", trouble.age.seconds(), trouble.text);
   }
@@ -222,8 +233,8 @@ Run add_status(CLI::App& app) {
       ->capture_default_str();
   command->footer(R"(
 Shows the members in ring order, the newcomers that wait for admission, the rounds that some members have finished
-and others have not, and counters since the coordinator started; with --watch also rates. "reduced" counts a
-tensor once, not once per peer.
+and others have not, the calls that wait for some seconds with those that they wait for, and counters since the
+coordinator started; with --watch also rates. "reduced" counts a tensor once, not once per peer.
 Exit code 3: nothing answers at the address, or the answer is not that of a coordinator.
 
 Examples:

@@ -178,6 +178,9 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "a pause of the coordinator counts as silence of its peers") \
   X(kSuspectStays, "suspect-stays", "L2", kRare, "a peer that was once silent keeps half of the time limit") \
   X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken forever") \
+  /* waits */ \
+  X(kWaitUntold, "wait-untold", "L6", kRare, "nobody is told for whom a call waits") \
+  X(kWaitNotAsked, "wait-not-asked", "L6", kRare, "a member that has just called is said to be missing") \
   X(kThirdPays, "third-pays", "L2", kRare, "a third peer is evicted when no ring avoids a broken link") \
   X(kAnyLossCounts, "any-loss-counts", "L2", kRare, "a leaver's loss aborts rounds that it has no part in")
 // clang-format on

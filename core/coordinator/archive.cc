@@ -25,7 +25,7 @@ template <typename Archive>
 void Coordinator::Machine::archive(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr);  // between two steps
   a.all(context_, connections_, membership_, rounds_, participants_, newcomers_, broken_links_, proposals_,
-        publications_, lost_, changed_, compared_since_, announced_, counters_);
+        publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
 }
 
 Holdings Coordinator::Machine::holdings() {

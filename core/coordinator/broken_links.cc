@@ -1,6 +1,7 @@
 #include "core/coordinator/broken_links.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "core/base/mutant.h"
 #include "core/base/text.h"
@@ -47,8 +48,7 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
 }
 
 Eviction BrokenLinks::give_up(PeerId from, PeerId to, const std::string& why) const {
-  const Instant then = counts_from();
-  const bool from_goes = membership_.broken_links_of(from, then) > membership_.broken_links_of(to, then);
+  const bool from_goes = links_of(from) > links_of(to);
   const PeerId victim = from_goes ? from : to;
   return Eviction{victim, Status::kEvicted, describe(victim, from_goes ? to : from, why)};
 }
@@ -111,6 +111,11 @@ bool BrokenLinks::has_others(const std::vector<wire::Member>& members, const Pai
          }) > 2;
 }
 
+BrokenLinks::Links BrokenLinks::links_of(PeerId peer) const {
+  constexpr Instant kEver{INT64_MIN};
+  return {membership_.broken_links_of(peer, counts_from()), membership_.broken_links_of(peer, kEver)};
+}
+
 // Of each pair, the member with more broken links must go, else the later one. A link that no ring has needed for a
 // while may work again: the ring tries the link before it costs a member the run. If the link is still broken, its ends
 // report it again.
@@ -131,11 +136,11 @@ std::optional<Eviction> BrokenLinks::unavoidable(const std::vector<wire::Member>
     return std::find_if(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == peer; }) -
            members.begin();
   };
-  const std::size_t links_a = membership_.broken_links_of(a, then);
-  const std::size_t links_b = membership_.broken_links_of(b, then);
+  const Links links_a = links_of(a);
+  const Links links_b = links_of(b);
   // What hurts one link of a member often hurts its others, and their other ends report it in a moment.
   const Instant settled = membership_.broken_since(pair, context_.now) + context_.options.heartbeat / 2;
-  if (links_a == links_b && context_.now < settled && has_others(members, pair)) {
+  if (links_a.lately == links_b.lately && context_.now < settled && has_others(members, pair)) {
     settles_at_ = settled;
     context_.wake_at(settled);
     return std::nullopt;

@@ -2,6 +2,8 @@
 // go when no ring avoids a link (rule 23 of docs/protocol.md). Membership holds the broken pairs.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <set>
@@ -53,6 +55,14 @@ class BrokenLinks {
   // A report that is older does not count: members that need a link report it again and again.
   [[nodiscard]] Instant counts_from() const { return context_.now - context_.options.link_patience * 2; }
   [[nodiscard]] Answer report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member);
+  // The numbers of its broken links. A report of long ago breaks a tie: it proves little, and a place in the list of
+  // members proves nothing. A link to the next neighbour may take as long to be reported as an old report counts.
+  struct Links {
+    std::size_t lately = 0;
+    std::size_t ever = 0;
+    auto operator<=>(const Links&) const = default;
+  };
+  [[nodiscard]] Links links_of(PeerId peer) const;
   // The one of these two with more broken links.
   [[nodiscard]] Eviction give_up(PeerId from, PeerId to, const std::string& why) const;
   [[nodiscard]] Relaid relay(PeerId a, PeerId b, GroupId group);

@@ -63,6 +63,7 @@ class Coordinator {
     std::uint64_t drafts = 0;   // drafted changes, so far
     std::size_t published = 0;  // published states, and states that newcomers want
     std::size_t strangers = 0;  // streams whose greeting is not over
+    std::size_t waits = 0;      // rounds, and peers with transfers, that wait long
   };
   [[nodiscard]] Footprint footprint() const;
 

@@ -61,6 +61,7 @@ void Coordinator::Machine::on_timer() {
   for (const Eviction& newcomer : newcomers_.late(slept)) lose(newcomer);
   for (const Eviction& suspect : suspects()) lose(suspect);
   give_up_comparison(slept);
+  waits_.on_timer();
   if (context_.now >= broken_links_.settles_at()) {
     changed_ = true;
   } else {
@@ -147,7 +148,8 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::StateOutline& in) { on_done(from, rounds_.on_outline(from, std::move(in))); },
                  [&](wire::StateEntry& in) { on_done(from, rounds_.on_entry(from, std::move(in))); },
                  [&](wire::Admit& in) {
-                   if (const auto eviction = participants_.admit(from, std::move(in))) lose(*eviction);
+                   if (const auto eviction = participants_.admit(from, std::move(in))) return lose(*eviction);
+                   waits_.on_admit();
                  },
                  [&](wire::AdmitCancel& in) { participants_.cancel_admit(from, in); },
                  [&](wire::Leave& in) { on_leave(from, std::move(in)); },
@@ -156,6 +158,11 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::Publish& in) { on_publish(from, in); },
                  [&](wire::WantState& in) { on_want(from, in); },
                  [&](wire::Flush& in) { on_flush(from, std::move(in)); },
+                 [&](wire::CallWaits& in) { waits_.on_call(from, in); },
+                 [&](wire::TransfersWait& in) {
+                   if (!participants_.is_in_run(from)) return lose_violator(from, "has transfers, and is no member");
+                   waits_.on_transfers(from, in);
+                 },
                  [&](wire::Join&) { unexpected(); },
                  [&](wire::Link&) { unexpected(); },
                  [&](wire::StatusRequest&) { unexpected(); },
@@ -187,6 +194,7 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::SendReport&) { unexpected(); },
                  [&](wire::SendReady&) { unexpected(); },
                  [&](wire::SendsHeard&) { unexpected(); },
+                 [&](wire::CallAwaited&) { unexpected(); },
              },
              message);
 }
@@ -252,7 +260,7 @@ void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
 
 void Coordinator::Machine::carry_out(Rounds::DoneResult result) {
   for (const wire::Elected& elected : result.elected) {
-    for (const wire::Member& member : rounds_.contributors(elected)) connections_.say(member.id, elected);
+    for (const wire::Member& member : rounds_.contributors(elected.key, elected.attempt)) connections_.say(member.id, elected);
   }
   for (const auto& [to, question] : result.questions) connections_.say(to, question);
   if (result.compares_watched) {
@@ -297,6 +305,7 @@ void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
 void Coordinator::Machine::drop_round(const RoundKey& key) {
   participants_.drop_round(key);
   proposals_.drop_round(key);
+  waits_.drop_round(key);
 }
 
 // ---- the end of a peer ----
@@ -353,6 +362,7 @@ void Coordinator::Machine::release_leavers() {
 void Coordinator::Machine::remove(PeerId peer) {
   membership_.remove_candidate(peer);
   publications_.gone(peer);
+  waits_.gone(peer);
   participants_.remove(peer);
 }
 
@@ -425,6 +435,7 @@ void Coordinator::Machine::install() {
   changed_ = true;
   end_rounds(proposal);
   if (proposal.admission) begin_cohort(proposal);
+  waits_.drop_stale();
   const bool founds = membership_.view().members.empty() && !view.members.empty();
   membership_.install(view);
   if (founds) newcomers_.ask_remaining();
@@ -519,11 +530,13 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
   for (const Context::Trouble& trouble : context_.troubles) {
     reply.troubles.push_back({now - trouble.at, trouble.peer, trouble.other, trouble.text});
   }
+  reply.waits = waits_.status(now);
   return reply;
 }
 
 bool Coordinator::Machine::is_quiet() const {
-  if (proposals_.open() || rounds_.size() > 0 || !lost_.empty() || membership_.view().members.empty()) return false;
+  if (proposals_.open() || rounds_.size() > 0 || waits_.size() > 0) return false;
+  if (!lost_.empty() || membership_.view().members.empty()) return false;
   const bool acts = participants_.any(
       [](const Participant& participant) { return participant.admit.has_value() || participant.leave.has_value(); });
   return !acts && connections_.is_quiet();
@@ -539,6 +552,7 @@ Coordinator::Footprint Coordinator::Machine::footprint() const {
   footprint.drafts = proposals_.drafts();
   footprint.published = publications_.size();
   footprint.strangers = connections_.strangers();
+  footprint.waits = waits_.size();
   return footprint;
 }
 

@@ -1,7 +1,7 @@
 // The coordinator's inside: hands each input to the part that it concerns, and carries out what a part's decision means
 // for the others. The parts are Connections (streams), Participants (peers that have joined, and their calls),
-// Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and verdicts), Publications and
-// Proposals (the next view). archive.cc names all that it holds, for recordings.
+// Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and verdicts), Publications, Waits
+// (calls that wait long) and Proposals (the next view). archive.cc names all that it holds, for recordings.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "core/coordinator/proposals.h"
 #include "core/coordinator/publications.h"
 #include "core/coordinator/rounds.h"
+#include "core/coordinator/waits.h"
 
 namespace lockstep::coordinator {
 
@@ -116,6 +117,7 @@ class Coordinator::Machine {
   BrokenLinks broken_links_{context_, connections_, membership_, participants_};
   Proposals proposals_{context_, connections_, membership_, participants_, rounds_, newcomers_};
   Publications publications_;
+  Waits waits_{context_, connections_, membership_, participants_, rounds_};
   std::set<PeerId> lost_;    // members and leavers that the installed view still names
   bool changed_ = false;     // since the last draft of a change, in a way that may ask for another one
   Instant compared_since_;   // start of the comparison of two watched states

@@ -57,6 +57,7 @@ std::optional<Eviction> Participants::admit(PeerId from, wire::Admit in) {
     tell_others(from, wire::Admitting{from, in.cohort, in.at_least, in.automatic, in.open});
   }
   participant.admit = std::move(in);
+  participant.admit_since = context_.now;
   return std::nullopt;
 }
 

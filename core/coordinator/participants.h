@@ -25,6 +25,7 @@ struct Participant {
   std::string name;
   io::Address network;  // from which the peer has connected
   std::optional<wire::Admit> admit;
+  Instant admit_since;
   std::optional<Status> admit_cancelled;
   std::optional<wire::Leave> leave;
   Instant leave_since;
@@ -32,7 +33,7 @@ struct Participant {
   std::string complaint;  // text of the peer's last report of a broken link, cut short
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(name, network, admit, admit_cancelled, leave, leave_since, cut, complaint);
+    a.all(name, network, admit, admit_since, admit_cancelled, leave, leave_since, cut, complaint);
   }
 };
 

@@ -103,6 +103,10 @@ const std::vector<wire::Member>& Rounds::members_of(const RoundKey& key, Generat
   return at == group->generations.end() ? kNobody : at->second;
 }
 
+const std::vector<wire::Member>& Rounds::contributors(const RoundKey& key, Generation attempt) const {
+  return members_of(key, attempt_of(key) == attempt ? attempt : Generation{});
+}
+
 std::vector<RoundKey> Rounds::bound_with(const RoundKey& key) const {
   const Group* group = group_of(key);
   if (group == nullptr || mutant(Mutant::kGroupsDecideAlone)) return {key};

@@ -58,9 +58,8 @@ class Rounds {
   [[nodiscard]] bool compares_watched() const { return comparison_ && comparison_->watched(); }
   // Commits without the missing answers.
   DoneResult give_up_comparison();
-  [[nodiscard]] const std::vector<wire::Member>& contributors(const wire::Elected& elected) const {
-    return members_of(elected.key, elected.attempt);
-  }
+  // In rank order; nobody: this attempt is not the present one.
+  [[nodiscard]] const std::vector<wire::Member>& contributors(const RoundKey& key, Generation attempt) const;
 
   // ---- stops ----
 

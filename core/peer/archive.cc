@@ -75,7 +75,7 @@ void archive_stage(Archive& a, Round::Stage& stage) {
 // Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
 template <typename Archive>
 void Rounds::archive_of(Archive& a, Round& round) {
-  a.all(round.order, round.call, round.request, round.what, round.deadline, round.limit, round.key, round.generation,
+  a.all(round.order, round.call, round.request, round.what, round.launched, round.deadline, round.limit, round.key, round.generation,
         round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing, round.retries,
         round.bytes_sent, round.bytes_received);
   archive_stage(a, round.stage);
@@ -164,7 +164,7 @@ void Context::archive(Archive& a) {
 template <typename Archive>
 void Rounds::archive(Archive& a) {
   LOCKSTEP_ASSERT(!relinks_);  // between two steps
-  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_);
+  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_, look_at_);
   if constexpr (Archive::kLoads) {
     const auto sound = [](const LaunchQueue::Entry& entry) { return entry.stop || !validate(entry.request); };
     if (!queue_.all_of(sound)) a.fail();
@@ -177,7 +177,7 @@ template <typename Archive>
 void PointToPoint::archive(Archive& a) {
   LOCKSTEP_ASSERT(!relinks_);  // between two steps
   a.all(pairs_, sends_, receives_, arrivals_, calls_, waiting_, untaken_, deadlines_, ending_, closing_, gone_, slots_,
-        begun_, sendable_, repeating_, leaving_);
+        begun_, sendable_, repeating_, leaving_, look_at_, told_waits_);
 }
 
 template <typename Archive>

@@ -32,12 +32,13 @@ class LaunchQueue {
     CallId call;
     Request request;
     wire::Descriptor what;
+    Instant launched{};
     Instant limit = kNever;  // of the call
     // The call was stopped and has completed. The entry stays, without memory, because it spends a use of its tag.
     std::optional<StopRequest> stop{};
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(call, request, what, limit, stop);
+      a.all(call, request, what, launched, limit, stop);
     }
   };
 

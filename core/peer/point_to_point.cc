@@ -1,6 +1,8 @@
 #include "core/peer/point_to_point.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <string_view>
 
 #include "core/base/assert.h"
@@ -8,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/ring/schedule.h"
 #include "core/trace/event.h"
+#include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
@@ -94,9 +97,11 @@ void PointToPoint::send(Send in) {
   Sending& send = sends_[order];
   send.call = in.call;
   send.what = in.what;
+  send.launched = context_.now;
   send.deadline = context_.deadline_after(in.what.timeout);
   if (send.deadline != kNever) deadlines_.emplace(send.deadline, order);
   calls_.emplace(in.call, order);
+  look_at_ = std::min(look_at_, send.launched + long_wait());
   const std::uint64_t bytes = in.what.memory.length;
   send.segments = OutgoingSegments(in.what.memory, transfer_segment_bytes(bytes, context_.options.segment_bytes));
   send.jobs = context_.jobs.open(Jobs::Use::kSend, order);
@@ -112,9 +117,11 @@ void PointToPoint::receive(Receive in) {
   Receiving& receive = receives_[order];
   receive.call = in.call;
   receive.what = in.what;
+  receive.launched = context_.now;
   receive.deadline = context_.deadline_after(in.what.timeout);
   if (receive.deadline != kNever) deadlines_.emplace(receive.deadline, order);
   calls_.emplace(in.call, order);
+  look_at_ = std::min(look_at_, receive.launched + long_wait());
   waiting_[in.what.tag].insert(order);
   find_arrival(order);
   const auto at = receives_.find(order);
@@ -183,6 +190,7 @@ bool PointToPoint::stop(CallId call, const std::string& why) {
 }
 
 void PointToPoint::on_timer() {
+  if (context_.now >= look_at_) tell_long_waits();
   while (!deadlines_.empty() && deadlines_.begin()->first <= context_.now) {
     const Order order = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
@@ -194,6 +202,41 @@ void PointToPoint::on_timer() {
                  " ms: " + why,
              true);
   }
+}
+
+// Rule 54: the coordinator gets the list of the oldest transfers that wait for their partner, when it has changed.
+void PointToPoint::tell_long_waits() {
+  look_at_ = kNever;
+  std::map<Order, std::pair<const Transfer*, Duration>> waits;
+  const auto look = [&](Order order, const Transfer& what, Instant launched) {
+    const Duration age = context_.now - launched;
+    look_at_ = std::min(look_at_, (age < long_wait() ? launched : context_.now) + long_wait());
+    if (age < long_wait()) return;
+    waits.emplace(order, std::pair{&what, age});
+    if (waits.size() > kMaxWaitsTold) waits.erase(std::prev(waits.end()));
+  };
+  for (const auto& [order, send] : sends_) {
+    if (!send.end && !send.asked) look(order, send.what, send.launched);
+  }
+  for (const auto& [order, receive] : receives_) {
+    if (!receive.end && !receive.arrival) look(order, receive.what, receive.launched);
+  }
+  wire::TransfersWait said;
+  std::set<Order> told;
+  for (const auto& [order, wait] : waits) {
+    const auto& [what, age] = wait;
+    const bool receives = receives_.contains(order);
+    said.transfers.push_back({what->peer, what->tag, receives, age});
+    told.insert(order);
+    if (!told_waits_.contains(order)) note_wait(*what, receives ? "recv" : "send", age);
+  }
+  if (told != told_waits_) context_.session.say(said);
+  told_waits_ = std::move(told);
+}
+
+void PointToPoint::note_wait(const Transfer& what, std::string_view verb, Duration age) const {
+  const std::string text = wire::has_waited(words_of(what, verb), std::nullopt, age) + ": " + waits_for(what, verb);
+  context_.note({.kind = trace::Kind::kCallWaits, .view = {}, .peer = what.peer, .round = {}, .number = 1, .text = text});
 }
 
 void PointToPoint::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
@@ -364,6 +407,7 @@ void PointToPoint::end(Status status, const std::string& text) {
   for (auto& [order, arrival] : arrivals_) close(order, arrival);
   pairs_.clear();
   gone_.clear();
+  told_waits_.clear();
   repeating_ = 0;
 }
 

@@ -81,10 +81,15 @@ class PointToPoint final : public TransferOwner {
   // ---- after every step ----
 
   void drive() {
+    if (!told_waits_.empty() && calls() == 0) tell_long_waits();
     if (repeating_ > 0 || !ending_.empty() || !closing_.empty() || leaving_) drive_all();
   }
-  [[nodiscard]] Instant deadline() const { return deadlines_.empty() ? kNever : deadlines_.begin()->first; }
-  [[nodiscard]] bool empty() const { return sends_.empty() && receives_.empty() && closing_.empty(); }
+  [[nodiscard]] Instant deadline() const {
+    return std::min(deadlines_.empty() ? kNever : deadlines_.begin()->first, empty() ? kNever : look_at_);
+  }
+  [[nodiscard]] bool empty() const {
+    return sends_.empty() && receives_.empty() && closing_.empty();
+  }
   [[nodiscard]] std::size_t calls() const { return sends_.size() + receives_.size(); }
   // Sends of others that no receive has taken.
   [[nodiscard]] std::size_t remembered() const { return arrivals_.size(); }
@@ -98,6 +103,7 @@ class PointToPoint final : public TransferOwner {
   struct Sending {
     CallId call;
     Transfer what;
+    Instant launched;
     Instant deadline = kNever;
     std::uint64_t id = 0;  // 0: not offered
     bool eager = false;    // offered as such
@@ -111,18 +117,19 @@ class PointToPoint final : public TransferOwner {
     [[nodiscard]] bool is_small() const { return segments.tensor().segments() <= 1; }
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(call, what, deadline, id, eager, asked, bound, listed, segments, jobs, end);
+      a.all(call, what, launched, deadline, id, eager, asked, bound, listed, segments, jobs, end);
     }
   };
   struct Receiving {
     CallId call;
     Transfer what;
+    Instant launched;
     Instant deadline = kNever;
     std::optional<Order> arrival;
     std::optional<Error> end;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(call, what, deadline, arrival, end);
+      a.all(call, what, launched, deadline, arrival, end);
     }
   };
   // A send of another member.
@@ -194,6 +201,9 @@ class PointToPoint final : public TransferOwner {
   void offer_queued(PeerId to, Pair& pair);
   void list(Order order, Sending& send);
   void prepare(Sending& send);
+  [[nodiscard]] Duration long_wait() const { return context_.options.link_heartbeat * kLongWaitBeats; }
+  void tell_long_waits();
+  void note_wait(const Transfer& what, std::string_view verb, Duration age) const;
   void end_call(Order order, Status status, const std::string& text, bool tell);
   void end_send(Order order, Sending& send, Status status, std::string text, bool tell);
   void end_receive(Order order, Receiving& receive, Status status, std::string text, bool tell);
@@ -250,6 +260,8 @@ class PointToPoint final : public TransferOwner {
   Order begun_ = 0;              // the last order that was given
   std::uint64_t sendable_ = 0;   // sends with a segment that may go now
   std::uint64_t repeating_ = 0;  // pairs that repeat their messages
+  Instant look_at_ = kNever;                   // for transfers that wait long
+  std::set<Order> told_waits_;                 // of them, those that the coordinator knows
   bool leaving_ = false;
   bool relinks_ = false;  // in this step
 };

@@ -53,6 +53,7 @@ struct Attempt {
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
   bool eager = false;                                         // its segment goes to downstream without a Ready
+  bool told_wait = false;                                     // the coordinator knows that it waits (rule 54)
   std::vector<std::optional<std::uint64_t>> rank_parameters;  // of each rank, where the collective has rank parameters
 
   std::unique_ptr<ring::Operation> operation;
@@ -92,7 +93,7 @@ struct Attempt {
   template <typename Archive>
   void archive(Archive& a) {
     a.all(key, generation, ring, rank, distance, sizes, peer_commit, direct, mismatched, downstream_ready, eager,
-          rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
+          told_wait, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
   }
 };
 
@@ -141,6 +142,7 @@ struct Round {
   Request request;
   wire::Descriptor what;
   Stage stage;
+  Instant launched;
   Instant deadline = kNever;    // the call's own, or that of a stop that was asked for
   Instant limit = kNever;       // the call's own
   std::optional<RoundKey> key;  // in the newest cohort that it has entered; nothing while it is queued

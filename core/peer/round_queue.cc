@@ -37,6 +37,7 @@ void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
   round.call = entry.call;
   round.request = std::move(entry.request);
   round.what = entry.what;
+  round.launched = entry.launched;
   round.limit = entry.limit;
   round.deadline = round.limit;
   if (entry.stop) {

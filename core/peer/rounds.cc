@@ -47,7 +47,8 @@ void Rounds::launch(Launch in) {
                              " calls wait for a place among the rounds in flight: wait for one to end before the next");
   }
   if (in.refused) return launch_refused(std::move(in));
-  LaunchQueue::Entry entry{.call = in.call, .request = std::move(in.request), .what = {}};
+  LaunchQueue::Entry entry{
+      .call = in.call, .request = std::move(in.request), .what = {}, .launched = context_.now};
   entry.limit = context_.deadline_after(entry.request.timeout);
   entry.what = descriptor_of(entry.request, context_.options.segment_bytes);
   (void)place(std::move(entry));
@@ -65,7 +66,7 @@ void Rounds::launch_refused(Launch in) {
     context_.session.say(wire::StopRound{key, cohort.attempt_of(key), refusal.status, false, told});
     return context_.fail(in.call, refusal.status, refusal.why);
   }
-  LaunchQueue::Entry entry{.call = in.call, .request = {}, .what = {}};
+  LaunchQueue::Entry entry{.call = in.call, .request = {}, .what = {}, .launched = context_.now};
   entry.request.collective = in.request.collective;
   entry.request.tag = in.request.tag;
   entry.what.collective = in.request.collective;
@@ -88,6 +89,7 @@ bool Rounds::stop(CallId call, const std::string& why) {
 }
 
 std::optional<Admission::RunEnds> Rounds::on_timer() {
+  if (context_.now >= look_at_) tell_long_waits();
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
     if (round.sync && context_.now >= round.sync->deadline()) round.sync->on_timer(context_.now);
@@ -153,6 +155,7 @@ void Rounds::begin_attempt(Round& round) {
   round.generation = cohort.attempt_of(*round.key);
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
+  look_at_ = std::min(look_at_, std::max(round.launched + long_wait(), context_.now + context_.options.link_heartbeat));
   if (attempt.direct) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
@@ -642,6 +645,72 @@ void Rounds::end_early(Round& round, Status status, const std::string& text) {
   round.stop = StopRequest{status, text.substr(0, kMaxTextBytes)};
   round.deadline = kNever;
   round.completed_early = true;
+}
+
+// ---- long waits ----
+
+// Rule 54: the oldest that wait long are told, once in each attempt.
+void Rounds::tell_long_waits() {
+  look_at_ = kNever;
+  std::size_t told = 0;
+  for (auto& [order, round] : rounds_) {
+    if (round.completed_early || (round.attempted() && round.attempt->told_wait)) continue;
+    Instant due = round.launched + long_wait();
+    if (context_.now >= due) {
+      due = context_.now + long_wait();
+      if (round.attempted() && told < kMaxWaitsTold) {
+        ++told;
+        tell_wait(round);
+        continue;
+      }
+    }
+    look_at_ = std::min(look_at_, due);
+  }
+}
+
+void Rounds::tell_wait(Round& round) {
+  if (round.attempt) round.attempt->told_wait = true;
+  context_.session.say(wire::CallWaits{*round.key, round.generation, round.what.collective, wire::CallStage::kCalled,
+                                       context_.now - round.launched, {}});
+}
+
+void Rounds::on_awaited(const wire::CallAwaited& in) {
+  if (in.missing > 0) {
+    return context_.note({.kind = trace::Kind::kCallWaits,
+                          .view = {},
+                          .peer = {},
+                          .round = in.key,
+                          .number = in.missing,
+                          .text = in.text});
+  }
+  Round* const round = rounds_.find(in.key);
+  if (round != nullptr && !round->has_outcome()) {
+    if (round->generation == in.attempt) tell_wait(*round);
+    return;
+  }
+  wire::CallWaits answer{in.key, in.attempt, in.collective, wire::CallStage::kToCome, {}, {}};
+  if (reported_.contains(in.key)) {  // the coordinator does not know yet that it is over
+    answer.stage = wire::CallStage::kCalled;
+  } else if (round != nullptr || phase_of(in.key) == RoundPhase::kPast) {
+    answer.stage = wire::CallStage::kOver;
+  } else {
+    const Cohort* const cohort = views_.cohort_of(in.key);
+    if (cohort == nullptr || cohort->attempt_of(in.key) != in.attempt) return;
+    answer.busy = busy(in.key.tag);
+  }
+  context_.session.say(answer);
+}
+
+// What this peer does, while others wait for its call with this tag.
+std::string Rounds::busy(Tag tag) const {
+  if (queue_.count(tag) > 0) return "full: its call waits for a place among the rounds in flight";
+  if (admission_.admits()) return "in admit";
+  for (const auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    return "in " + std::string(wire::name_of(round.request.collective)) + " with tag " +
+           std::to_string(round.request.tag.value);
+  }
+  return "in no call";
 }
 
 // ---- the end ----

@@ -86,6 +86,8 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] Election on_elected(const wire::Elected& elected);
   [[nodiscard]] std::string on_ask_outline(const wire::AskOutline& ask);
   [[nodiscard]] std::string on_ask_entry(const wire::AskEntry& ask);
+  // Members wait long for a call (rule 54).
+  void on_awaited(const wire::CallAwaited& in);
 
   // ---- changes of the membership ----
 
@@ -157,7 +159,9 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] std::size_t waiting() const { return queue_.size(); }
   [[nodiscard]] std::size_t waiting_bytes() const { return queue_.bytes(); }
   [[nodiscard]] std::size_t calls() const { return rounds_.calls() + queue_.calls(); }
-  [[nodiscard]] Instant deadline() const { return std::min(rounds_.deadline(), queue_.deadline()); }
+  [[nodiscard]] Instant deadline() const {
+    return std::min({rounds_.deadline(), queue_.deadline(), rounds_.empty() ? kNever : look_at_});
+  }
   // Pieces of states that could be sent now, if the pace allows it.
   [[nodiscard]] bool has_pieces() const { return rounds_.has_pieces(); }
   [[nodiscard]] std::size_t remembered() const { return announcements_.size() + reported_.size(); }
@@ -232,6 +236,13 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] Claimed claimed(const RoundKey& key, Generation attempt, const std::string& said);
   [[nodiscard]] Claimed compared(const RoundKey& key, Generation attempt, const std::string& said);
 
+  // ---- long waits ----
+
+  [[nodiscard]] Duration long_wait() const { return context_.options.link_heartbeat * kLongWaitBeats; }
+  void tell_long_waits();
+  void tell_wait(Round& round);
+  [[nodiscard]] std::string busy(Tag tag) const;
+
   void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
   [[nodiscard]] std::size_t eager_rounds() const;
   // `why`: how the arguments of this neighbour differ; empty: they do not. True: the round is asked to stop.
@@ -259,6 +270,7 @@ class Rounds final : public NeighbourOwner {
   bool pulls_wait_ = false;       // rounds that wait in the queue shall begin, and there were no places
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
+  Instant look_at_ = kNever;  // for calls that wait long
   bool direct_ = false;
   bool relinks_ = false;  // in this step
 };

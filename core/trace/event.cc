@@ -25,6 +25,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kLeft: return "left";
     case Kind::kStateReplaced: return "state-replaced";
     case Kind::kStateHeld: return "state-held";
+    case Kind::kCallWaits: return "call-waits";
     case Kind::kProtocolError: return "protocol-error";
   }
   LOCKSTEP_UNREACHABLE();
@@ -37,6 +38,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kViewChanged: return "members";
     case Kind::kCommitted: return "contributors";
     case Kind::kProposed: return "proposal";
+    case Kind::kCallWaits: return "missing";
     case Kind::kStateReplaced:
     case Kind::kStateHeld: return "revision";
     case Kind::kPeerWaiting:

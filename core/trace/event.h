@@ -33,6 +33,7 @@ enum class Kind : std::uint8_t {
   kLeft,           // this peer left the run as requested
   // on both
   kProtocolError,  // peer (if known), text
+  kCallWaits,      // round (a collective), peer (a transfer), number: members that are missing, text
   kStateHeld,      // a newcomer holds a published state; text: its tag; on the newcomer: number: revision
 };
 

@@ -39,6 +39,11 @@ std::string_view name_of(SendState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
+std::string_view name_of(CallStage stage) {
+  constexpr std::string_view kNames[] = {"to_come", "called", "over"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
+
 std::string_view name_of(Outlined of) { return of == Outlined::kManifest ? "manifest" : "contents"; }
 
 std::string counted(std::uint64_t count, std::string_view noun) {
@@ -216,6 +221,13 @@ std::string refused(std::string_view member, std::string_view operation, Tag tag
 std::string not_launched(std::string_view member, Tag tag) {
   return std::string(member) + " did not launch tag " + std::to_string(tag.value) +
          " before the admission: launch the same calls on all peers before admit";
+}
+
+std::string has_waited(std::string_view call, std::optional<Tag> tag, Duration age) {
+  std::string text(call);
+  if (tag) text += " with tag " + std::to_string(tag->value);
+  const std::int64_t tenths = age.ns / 100'000'000;
+  return text + " has waited " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
 std::string describe(const Message& message) {

@@ -1,6 +1,7 @@
 // Describes messages in words, for traces and for errors that name both sides.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ std::string refused(std::string_view member, std::string_view operation, Tag tag
 
 // The error text for the callers of a round that a member did not launch before the admission that ended its cohort.
 std::string not_launched(std::string_view member, Tag tag);
+
+// "all_reduce with tag 3 has waited 3.2 s", "admit has waited 3.2 s".
+std::string has_waited(std::string_view call, std::optional<Tag> tag, Duration age);
 
 // One line with every field: "Commit{key: c1 g0 t7 #0, attempt: 2, hash: 00000000deadbeef, admit_here: false,
 // state_difference: ""}". Long lists are cut.

@@ -44,6 +44,7 @@ constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatu
 constexpr bool is_known(Phase v) { return v <= Phase::kTransfer; }
 constexpr bool is_known(LinkUse v) { return v <= LinkUse::kTransfer; }
 constexpr bool is_known(SendState v) { return v <= SendState::kWithdrawn; }
+constexpr bool is_known(CallStage v) { return v <= CallStage::kOver; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
 constexpr bool is_known(Outlined v) { return v <= Outlined::kContents; }
 constexpr bool is_known(io::Address::Family v) {
@@ -144,6 +145,22 @@ void fields(auto& a, Is<RoundStatus> auto& m) {
 void fields(auto& a, Is<Source> auto& m) {
   a("id", m.id);
   a("address", m.address);
+}
+
+void fields(auto& a, Is<TransferWait> auto& m) {
+  a("other", m.other);
+  a("tag", m.tag);
+  a("receives", m.receives);
+  a("age", m.age);
+}
+
+void fields(auto& a, Is<WaitStatus> auto& m) {
+  a("call", m.call, kMaxNameBytes);
+  a("key", m.key);
+  a("age", m.age);
+  a("come", m.come, kMaxNamedInWait);
+  a("missing", m.missing, kMaxNamedInWait);
+  a("text", m.text, kMaxTextBytes);
 }
 
 // ---- messages, in the order of the variant ----
@@ -293,6 +310,7 @@ void fields(auto& a, Is<StatusReply> auto& m) {
   a("left", m.left);
   a("bytes_reduced", m.bytes_reduced);
   a("troubles", m.troubles, kMaxTroubles);
+  a("waits", m.waits, kMaxWaitsInStatus);
 }
 
 void fields(auto& a, Is<Ready> auto& m) {
@@ -495,6 +513,25 @@ void fields(auto& a, Is<SendReady> auto& m) {
 void fields(auto& a, Is<SendsHeard> auto& m) {
   a("heard", m.heard);
   a("answer", m.answer);
+}
+
+void fields(auto& a, Is<CallWaits> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("collective", m.collective);
+  a("stage", m.stage);
+  a("age", m.age);
+  a("busy", m.busy, kMaxBusyBytes);
+}
+
+void fields(auto& a, Is<TransfersWait> auto& m) { a("transfers", m.transfers, kMaxWaitsTold); }
+
+void fields(auto& a, Is<CallAwaited> auto& m) {
+  a("key", m.key);
+  a("attempt", m.attempt);
+  a("collective", m.collective);
+  a("missing", m.missing);
+  a("text", m.text, kMaxTextBytes);
 }
 
 }  // namespace lockstep::wire

@@ -56,6 +56,13 @@ inline constexpr std::uint32_t kMaxWaitingOfOne =
     kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)
 inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
 inline constexpr std::uint32_t kMaxTroubles = 16;    // in a status: peers and links in trouble, the newest
+// calls that wait long (rule 54): after so many heartbeats; those that one peer tells at a time; rounds that the coordinator knows of; in a status
+inline constexpr std::int64_t kLongWaitBeats = 6;
+inline constexpr std::uint32_t kMaxWaitsTold = 8;
+inline constexpr std::uint32_t kMaxAwaitedRounds = 64;
+inline constexpr std::uint32_t kMaxWaitsInStatus = 256;
+inline constexpr std::size_t kMaxBusyBytes = 96;      // what a member does instead, in words
+inline constexpr std::uint32_t kMaxNamedInWait = 16;  // members named as those that are in such a call, or are not
 inline constexpr std::uint32_t kMaxRememberedOutcomes =
     kMaxQueuedCalls;                                               // outcomes kept for calls that are not launched yet
 inline constexpr std::size_t kMaxRememberedTextBytes = 4U << 20U;  // texts of those outcomes

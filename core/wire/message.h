@@ -295,6 +295,34 @@ struct WantState {
   bool holds = false;
 };
 
+// Where a member is with a call that others wait for.
+enum class CallStage : std::uint8_t { kToCome, kCalled, kOver };
+
+// The sender has waited for this call for some seconds, or is asked about it (CallAwaited); rule 54.
+struct CallWaits {
+  RoundKey key;
+  Generation attempt;
+  Collective collective = Collective::kBarrier;
+  CallStage stage = CallStage::kCalled;
+  Duration age{};    // kCalled: since the launch
+  std::string busy;  // kToCome: what the sender does instead: "in all_reduce with tag 3", "in no call"
+};
+
+// A point-to-point transfer that has waited for its partner for some seconds.
+struct TransferWait {
+  PeerId other;
+  Tag tag;
+  bool receives = false;
+  Duration age{};
+
+  bool operator==(const TransferWait&) const = default;
+};
+
+// The oldest of the sender's transfers that wait long. Replaces what the sender said before; empty: none waits (rule 54).
+struct TransfersWait {
+  std::vector<TransferWait> transfers;
+};
+
 // Acknowledges a proposal: the sender has frozen the rounds that it touches and lists its open rounds.
 struct Flush {
   ProposalNumber proposal;
@@ -391,6 +419,16 @@ struct AskEntry {
   std::uint32_t index = 0;
 };
 
+// Members have waited for this call for some seconds. `missing` is 0: asks whether the receiver has called it, which
+// CallWaits answers. Otherwise: so many members have not, and the text names them (rule 54). No key: the call is admit.
+struct CallAwaited {
+  RoundKey key;
+  Generation attempt;
+  Collective collective = Collective::kBarrier;
+  std::uint32_t missing = 0;
+  std::string text;
+};
+
 // A peer that serves pieces of a state.
 struct Source {
   PeerId id;
@@ -436,6 +474,17 @@ struct Trouble {
   std::string text;
 };
 
+// A call that waits long. `come`: members that are in it; `missing`: members that it waits for; at most kMaxNamedInWait
+// of each.
+struct WaitStatus {
+  std::string call;  // "all_reduce", "admit", "send", "receive"
+  RoundKey key;      // of a collective; of others, the tag alone
+  Duration age{};
+  std::vector<PeerId> come;
+  std::vector<PeerId> missing;
+  std::string text;
+};
+
 struct StatusReply {
   View view;
   std::vector<Member> waiting;
@@ -449,6 +498,7 @@ struct StatusReply {
   std::uint64_t left = 0;
   std::uint64_t bytes_reduced = 0;  // bytes of the tensors on one peer, summed over committed rounds
   std::vector<Trouble> troubles;    // the newest last
+  std::vector<WaitStatus> waits;    // the oldest first
 };
 
 // ---- peer to peer ----
@@ -586,7 +636,7 @@ using Message =
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
                  StatusReply, Ready, RankParameter, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
                  HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published, SendOffer,
-                 SendReport, SendReady, SendsHeard>;
+                 SendReport, SendReady, SendsHeard, CallWaits, TransfersWait, CallAwaited>;
 
 // Whether the message belongs to a sync, among the messages between peers.
 inline bool is_about_state(const Message& message) {

@@ -21,13 +21,14 @@ inline Complaint check_at_rest(const peer::Peer::Footprint& f, PeerId peer, bool
 }
 
 inline Complaint check_at_rest(const coordinator::Coordinator::Footprint& f) {
-  if (f.streams == 0 && f.members == 0 && f.waiting == 0 && f.rounds == 0 && f.queued_bytes == 0 && f.published == 0) {
+  if (f.streams == 0 && f.members == 0 && f.waiting == 0 && f.rounds == 0 && f.queued_bytes == 0 && f.published == 0 &&
+      f.waits == 0) {
     return {};
   }
   return "the run is over and the coordinator keeps " + std::to_string(f.streams) + " streams, " +
          std::to_string(f.members) + " members, " + std::to_string(f.waiting) + " waiting, " +
          std::to_string(f.rounds) + " rounds, " + std::to_string(f.queued_bytes) + " queued bytes, " +
-         std::to_string(f.published) + " states published or wanted";
+         std::to_string(f.published) + " states published or wanted, " + std::to_string(f.waits) + " waits";
 }
 
 }  // namespace lockstep::sim

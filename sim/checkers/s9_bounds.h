@@ -39,6 +39,7 @@ inline Complaint check_bounds(const coordinator::Coordinator::Footprint& f, std:
   if (f.members > kMaxMembers) return over("members", f.members, kMaxMembers);
   if (f.members + f.waiting > kMaxMembers) return over("members and waiting", f.members + f.waiting, kMaxMembers);
   if (f.strangers > strangers) return over("strangers", f.strangers, strangers);
+  if (f.waits > kMaxAwaitedRounds + kMaxMembers) return over("waits", f.waits, kMaxAwaitedRounds + kMaxMembers);
   if (f.streams > kMaxMembers + kMaxStrangers) return over("streams", f.streams, kMaxMembers + kMaxStrangers);
   const std::size_t queued = f.streams * kMaxQueuedControlBytes;
   if (f.queued_bytes > queued) return over("queued bytes", f.queued_bytes, queued);

@@ -15,7 +15,7 @@ constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
     "RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published "
-    "SendOffer SendReport SendReady SendsHeard";
+    "SendOffer SendReport SendReady SendsHeard CallAwaited";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
@@ -51,7 +51,7 @@ constexpr Reason kImpossible[] = {
     // ---- peer-message ----
     {kPeerMessage, "*",
      "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim "
-     "StateOutline StateEntry Publish WantState",
+     "StateOutline StateEntry Publish WantState CallWaits TransfersWait",
      "peers send these messages to the coordinator only; StatusReply answers a request that nobody in a World sends"},
     {kPeerMessage, "!greeting waiting idle frozen admitting leaving in-rounds", "Refused",
      "Refused answers a Join, or a prefetch link, which closes when a proposal admits the prefetcher; another link is "
@@ -128,7 +128,7 @@ constexpr Reason kImpossible[] = {
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
      "Ready RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry "
-     "Published SendOffer SendReport SendReady SendsHeard",
+     "Published SendOffer SendReport SendReady SendsHeard CallAwaited",
      "peers send none of these to the coordinator (Session::say), and no peer takes its address for a neighbour's"},
     {kCoordinatorMessage, "*", "StatusRequest",
      "only `lockstep status` sends StatusRequest, and no process of a World runs it"},

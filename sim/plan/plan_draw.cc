@@ -347,6 +347,15 @@ void draw_strangers(Plan& plan, Dice dice) {
   }
 }
 
+// Programs that think long between two steps, each for another time: calls wait for members that have not called.
+void draw_thinkers(Plan& plan, Dice dice) {
+  if (plan.auto_admit || plan.gangs.groups > 1 || !dice.permille(25, Purpose::kThink, 0, 0, 1)) return;
+  plan.program.think = plan.heartbeat * static_cast<std::int64_t>(dice.range(8, 40, Purpose::kThink, 0, 0, 2));
+  plan.program.call_timeout = {};
+  plan.links.window = kRoundWindow;
+  std::erase_if(plan.entries, [](const Entry& entry) { return entry.fault != Fault::kJoin; });
+}
+
 // States that differ in little, memory that holds parts of two, and sources that die while pieces come: one after the
 // other, too.
 void draw_states(Plan& plan, Dice dice) {
@@ -716,6 +725,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   }
   if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
+  draw_thinkers(plan, dice);
   return plan;
 }
 

@@ -12,7 +12,7 @@
 namespace lockstep::sim {
 
 struct Failure {
-  std::string promise;  // "S1" .. "L5"; "contract": core/io/stream.h was not kept; "limit": the run does not
+  std::string promise;  // "S1" .. "L6"; "contract": core/io/stream.h was not kept; "limit": the run does not
                         // end; "goal": what the plan expects did not come
   std::string text;
   std::int64_t at_ns = 0;

@@ -53,6 +53,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
   if (!chronicle_.over()) check_recovery(call, healed);
+  if (!chronicle_.over()) check_wait(call);
   if (!chronicle_.over()) chronicle_.check("S3", check_restored(call, *process.memory));
   if (process.caller.app != nullptr && !options_.scripted) {
     chronicle_.check("L2",
@@ -134,6 +135,16 @@ void CallJudge::check_recovery(const Call& call, bool healed) {
   if (recovers) chronicle_.check("P3", checkers_.recovery.ended(call, last_made));
   if (!chronicle_.over() && checkers_.progress.judges())
     chronicle_.check("L5", checkers_.progress.ended(call, last_made));
+}
+
+void CallJudge::check_wait(const Call& call) {
+  if (!checkers_.waits.judges() || options_.guests != nullptr || options_.scripted || call.view == nullptr) return;
+  Instant last = call.made;
+  for (const wire::Member& member : call.view->members) {
+    const Call* const theirs = cast_.contribution(member.id, call.outcome->round);
+    last = std::max(last, theirs == nullptr ? call.ended : std::min(theirs->made, call.ended));
+  }
+  chronicle_.check("L6", checkers_.waits.ended(call, last));
 }
 
 // Only newcomers that do not answer can have delayed the admission, and the rounds that were called before it. Members

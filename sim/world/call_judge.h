@@ -34,6 +34,8 @@ class CallJudge {
   [[nodiscard]] Complaint check_time_of(const SimProcess& process, const Call& call);
   // P3 and L5.
   void check_recovery(const Call& call, bool healed);
+  // L6.
+  void check_wait(const Call& call);
   [[nodiscard]] bool is_odd(const peer::Outcome& outcome) const;
 
   const Plan& plan_;

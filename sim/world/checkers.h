@@ -4,6 +4,7 @@
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/l5_progress.h"
+#include "sim/checkers/l6_explained_waits.h"
 #include "sim/checkers/p3_recovery.h"
 #include "sim/checkers/s10_refused.h"
 #include "sim/checkers/s11_at_quiet.h"
@@ -24,6 +25,7 @@ struct Checkers {
         causes(plan, now),
         admissions(plan),
         progress(plan),
+        waits(plan),
         recovery(plan),
         refusals(plan) {}
 
@@ -34,6 +36,7 @@ struct Checkers {
   Causes causes;
   Admissions admissions;
   LineProgress progress;
+  ExplainedWaits waits;
   Recovery recovery;
   Refusals refusals;
   Flips flips;

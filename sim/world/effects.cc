@@ -131,6 +131,7 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                      return checkers_.causes.excuses().life(cast_.by_id.at(peer)).name;
                    };
                    chronicle_.check("L5", checkers_.progress.noted(event, name_of));
+                   if (event.kind == trace::Kind::kCallWaits) on_told_wait(event);
                    if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
                    if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);
                    if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);
@@ -141,6 +142,16 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                  [&](const io::Close& io) { carry_out_io(process, io); },
              },
              effect);
+}
+
+void World::on_told_wait(const trace::Event& event) {
+  const wire::View view = cast_.processes[0].coordinator->snapshot(now_).view;
+  if (event.round.cohort != view.cohort) return;  // admit, or a round that members still have from an older cohort
+  const auto called = std::ranges::count_if(view.members, [&](const wire::Member& member) {
+    const Call* const call = cast_.contribution(member.id, event.round);
+    return call != nullptr && call->made < checkers_.waits.surely_known(now_);
+  });
+  chronicle_.check("L6", checkers_.waits.told(event, static_cast<std::size_t>(called), view.members.size(), now_));
 }
 
 void World::tell_io(const SimProcess& process, const io::Effect& effect) {

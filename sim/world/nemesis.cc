@@ -99,6 +99,7 @@ void Nemesis::begin(std::uint64_t index) {
   checkers_.admissions.began(entry, process != nullptr, process != nullptr && process->connected);
   checkers_.refusals.began(entry);
   checkers_.progress.began(entry, now_);
+  checkers_.waits.began(entry);
   checkers_.recovery.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);

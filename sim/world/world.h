@@ -184,6 +184,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   // effects.cc
   void carry_out(SimProcess& process, peer::Effect& effect);
   void carry_out(SimProcess& process, coordinator::Effect& effect);
+  void on_told_wait(const trace::Event& event);  // L6
   template <typename Io>
   void carry_out_io(SimProcess& process, const Io& io);
   void tell_io(const SimProcess& process, const io::Effect& effect);

@@ -144,7 +144,8 @@ std::vector<Message> sample_messages() {
                   .lost = 20,
                   .left = 21,
                   .bytes_reduced = 22,
-                  .troubles = {{seconds(3), kBob, kAnn, "bob cannot reach ann: no route"}}},
+                  .troubles = {{seconds(3), kBob, kAnn, "bob cannot reach ann: no route"}},
+                  .waits = {{"reduce", kKey, seconds(4), {kAnn}, {kBob}, "bob has not called it"}}},
       Ready{.key = kKey, .attempt = kAttempt, .what = broadcast(), .landing = false, .have = {0x5, 0x8000000000000000}},
       RankParameter{.key = kKey, .attempt = kAttempt, .rank = Rank{23}, .value = 24},
       Segment{.key = kKey,
@@ -203,6 +204,18 @@ std::vector<Message> sample_messages() {
                  .text = "another type"},
       SendReady{.id = 57, .have = {58, 59}},
       SendsHeard{.heard = 60, .answer = true},
+      CallWaits{.key = kKey,
+                .attempt = kAttempt,
+                .collective = Collective::kBroadcast,
+                .stage = CallStage::kOver,
+                .age = seconds(61),
+                .busy = "in admit"},
+      TransfersWait{.transfers = {{kBob, Tag{62}, true, seconds(63)}}},
+      CallAwaited{.key = kKey,
+                  .attempt = kAttempt,
+                  .collective = Collective::kReduce,
+                  .missing = 64,
+                  .text = "bob has not called it"},
   };
 }
 

@@ -52,11 +52,19 @@ _sinks: weakref.WeakValueDictionary[int, Sink] = weakref.WeakValueDictionary()
 _kept: dict[int, Sink] = {}
 
 
+# Events that a person should see although nothing fails (core/trace/event.cc).
+_WARNINGS = ("call-waits", "state-replaced")
+
+
 def log_sink(logger: logging.Logger) -> Sink:
     """Logs lines as records of level INFO, and warnings as such."""
     if not isinstance(logger, (logging.Logger, logging.LoggerAdapter)):
         raise TypeError(f"logger is {shown(logger)}; allowed: a logging.Logger, such as logging.getLogger('training')")
-    return Sink(lambda line: logger.info("%s", line), lambda line: logger.warning("%s", line))
+
+    def log(line: str) -> None:
+        logger.log(logging.WARNING if line.startswith(_WARNINGS) else logging.INFO, "%s", line)
+
+    return Sink(log, lambda line: logger.warning("%s", line))
 
 
 def _run() -> None:
