@@ -141,9 +141,8 @@ void Waits::on_timer() {
 }
 
 void Waits::drop_stale() {
-  std::erase_if(calls_, [&](const auto& entry) {
-    return rounds_.contributors(entry.first, entry.second.attempt).empty();
-  });
+  std::erase_if(calls_,
+                [&](const auto& entry) { return rounds_.contributors(entry.first, entry.second.attempt).empty(); });
 }
 
 // ---- admit ----
@@ -227,19 +226,23 @@ std::vector<wire::WaitStatus> Waits::status(Instant now) const {
   }
   const Admits waiting = admits();
   if (!waiting.come.empty() && now >= waiting.since + patience()) {
-    waits.push_back({"admit", {}, now - waiting.since, first_of(waiting.come), first_of(waiting.missing),
-                     describe(waiting, now)});
+    waits.push_back(
+        {"admit", {}, now - waiting.since, first_of(waiting.come), first_of(waiting.missing), describe(waiting, now)});
   }
   for (const auto& [peer, transfers] : transfers_) {
     for (const Transfer& transfer : transfers) {
       const std::string call = transfer.what.receives ? "recv" : "send";
-      const std::vector<PeerId> other = transfer.what.other.is_nobody() ? std::vector<PeerId>{}
-                                                                        : std::vector<PeerId>{transfer.what.other};
+      const std::vector<PeerId> other =
+          transfer.what.other.is_nobody() ? std::vector<PeerId>{} : std::vector<PeerId>{transfer.what.other};
       const std::string whom = other.empty() ? "any member" : participants_.name_of(other.front());
-      waits.push_back({call, {CohortId{}, GroupId{}, transfer.what.tag, 0}, now - transfer.since, {peer}, other,
+      waits.push_back({call,
+                       {CohortId{}, GroupId{}, transfer.what.tag, 0},
+                       now - transfer.since,
+                       {peer},
+                       other,
                        participants_.name_of(peer) + ": " +
-                           wire::has_waited(call + (transfer.what.receives ? " from " : " to ") + whom, transfer.what.tag,
-                                       now - transfer.since)});
+                           wire::has_waited(call + (transfer.what.receives ? " from " : " to ") + whom,
+                                            transfer.what.tag, now - transfer.since)});
     }
   }
   std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.age > b.age; });

@@ -75,9 +75,9 @@ void archive_stage(Archive& a, Round::Stage& stage) {
 // Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
 template <typename Archive>
 void Rounds::archive_of(Archive& a, Round& round) {
-  a.all(round.order, round.call, round.request, round.what, round.launched, round.deadline, round.limit, round.key, round.generation,
-        round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing, round.retries,
-        round.bytes_sent, round.bytes_received);
+  a.all(round.order, round.call, round.request, round.what, round.launched, round.deadline, round.limit, round.key,
+        round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing,
+        round.retries, round.bytes_sent, round.bytes_received);
   archive_stage(a, round.stage);
   bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;

@@ -236,7 +236,8 @@ void PointToPoint::tell_long_waits() {
 
 void PointToPoint::note_wait(const Transfer& what, std::string_view verb, Duration age) const {
   const std::string text = wire::has_waited(words_of(what, verb), std::nullopt, age) + ": " + waits_for(what, verb);
-  context_.note({.kind = trace::Kind::kCallWaits, .view = {}, .peer = what.peer, .round = {}, .number = 1, .text = text});
+  context_.note(
+      {.kind = trace::Kind::kCallWaits, .view = {}, .peer = what.peer, .round = {}, .number = 1, .text = text});
 }
 
 void PointToPoint::on_job_done(const Jobs::Owner& owner, const JobDone& in) {

@@ -87,9 +87,7 @@ class PointToPoint final : public TransferOwner {
   [[nodiscard]] Instant deadline() const {
     return std::min(deadlines_.empty() ? kNever : deadlines_.begin()->first, empty() ? kNever : look_at_);
   }
-  [[nodiscard]] bool empty() const {
-    return sends_.empty() && receives_.empty() && closing_.empty();
-  }
+  [[nodiscard]] bool empty() const { return sends_.empty() && receives_.empty() && closing_.empty(); }
   [[nodiscard]] std::size_t calls() const { return sends_.size() + receives_.size(); }
   // Sends of others that no receive has taken.
   [[nodiscard]] std::size_t remembered() const { return arrivals_.size(); }
@@ -260,8 +258,8 @@ class PointToPoint final : public TransferOwner {
   Order begun_ = 0;              // the last order that was given
   std::uint64_t sendable_ = 0;   // sends with a segment that may go now
   std::uint64_t repeating_ = 0;  // pairs that repeat their messages
-  Instant look_at_ = kNever;                   // for transfers that wait long
-  std::set<Order> told_waits_;                 // of them, those that the coordinator knows
+  Instant look_at_ = kNever;     // for transfers that wait long
+  std::set<Order> told_waits_;   // of them, those that the coordinator knows
   bool leaving_ = false;
   bool relinks_ = false;  // in this step
 };

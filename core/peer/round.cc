@@ -105,6 +105,11 @@ void Round::assert_invariants() const {
   LOCKSTEP_ASSERT(operation() == nullptr || attempt->jobs.has_value());
 }
 
+std::uint64_t Round::bytes_moved() const {
+  if (sync) return sync->bytes_received();
+  return operation() == nullptr ? 0 : operation()->bytes_sent() + operation()->bytes_received();
+}
+
 RoundPhase Round::phase() const {
   return std::visit(
       overloaded{
@@ -113,11 +118,7 @@ RoundPhase Round::phase() const {
           [](const stage::ExchangingParameters&) { return RoundPhase::kSizes; },
           [](const stage::Digesting&) { return RoundPhase::kSizes; },
           [](const stage::Claimed&) { return RoundPhase::kSizes; },
-          [&](const stage::Running&) {
-            const bool moved =
-                sync ? sync->bytes_received() > 0 : operation()->bytes_sent() + operation()->bytes_received() > 0;
-            return moved ? RoundPhase::kFlowing : RoundPhase::kStarting;
-          },
+          [&](const stage::Running&) { return bytes_moved() > 0 ? RoundPhase::kFlowing : RoundPhase::kStarting; },
           [](const stage::Stuck&) { return RoundPhase::kStuck; },
           [](const stage::Done&) { return RoundPhase::kDone; },
           [](const stage::Ending& end) { return end.outcome ? RoundPhase::kEnding : RoundPhase::kGivenUp; },

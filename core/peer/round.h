@@ -54,6 +54,7 @@ struct Attempt {
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
   bool eager = false;                                         // its segment goes to downstream without a Ready
   bool told_wait = false;                                     // the coordinator knows that it waits (rule 54)
+  std::uint64_t moved = 0;                                    // bytes, when a long wait was last looked for
   std::vector<std::optional<std::uint64_t>> rank_parameters;  // of each rank, where the collective has rank parameters
 
   std::unique_ptr<ring::Operation> operation;
@@ -93,7 +94,7 @@ struct Attempt {
   template <typename Archive>
   void archive(Archive& a) {
     a.all(key, generation, ring, rank, distance, sizes, peer_commit, direct, mismatched, downstream_ready, eager,
-          told_wait, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
+          told_wait, moved, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
   }
 };
 
@@ -185,6 +186,8 @@ struct Round {
   [[nodiscard]] bool runs(const RoundKey& named, Generation in) const;
   // The coordinator knows all that it needs of this peer: it may have committed the round.
   [[nodiscard]] bool said_all() const { return is<stage::Done>() || is<stage::Claimed>(); }
+  // By the attempt that runs.
+  [[nodiscard]] std::uint64_t bytes_moved() const;
   // Something that holds memory, and has jobs.
   [[nodiscard]] bool moves() const { return operation() != nullptr || sync != nullptr; }
   // Of the watched state: digested, or there is nobody to compare it with.

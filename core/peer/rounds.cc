@@ -47,8 +47,7 @@ void Rounds::launch(Launch in) {
                              " calls wait for a place among the rounds in flight: wait for one to end before the next");
   }
   if (in.refused) return launch_refused(std::move(in));
-  LaunchQueue::Entry entry{
-      .call = in.call, .request = std::move(in.request), .what = {}, .launched = context_.now};
+  LaunchQueue::Entry entry{.call = in.call, .request = std::move(in.request), .what = {}, .launched = context_.now};
   entry.limit = context_.deadline_after(entry.request.timeout);
   entry.what = descriptor_of(entry.request, context_.options.segment_bytes);
   (void)place(std::move(entry));
@@ -155,7 +154,8 @@ void Rounds::begin_attempt(Round& round) {
   round.generation = cohort.attempt_of(*round.key);
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
-  look_at_ = std::min(look_at_, std::max(round.launched + long_wait(), context_.now + context_.options.link_heartbeat));
+  look_at_ =
+      std::min(look_at_, std::max(round.launched + long_wait() / 2, context_.now + context_.options.link_heartbeat));
   if (attempt.direct) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
@@ -649,29 +649,33 @@ void Rounds::end_early(Round& round, Status status, const std::string& text) {
 
 // ---- long waits ----
 
-// Rule 54: the oldest that wait long are told, once in each attempt.
+// Rule 54: the oldest calls that wait long, and have moved no byte since the last look, are told, once in each attempt.
 void Rounds::tell_long_waits() {
+  const Duration between = long_wait() / 2;
   look_at_ = kNever;
   std::size_t told = 0;
   for (auto& [order, round] : rounds_) {
     if (round.completed_early || (round.attempted() && round.attempt->told_wait)) continue;
-    Instant due = round.launched + long_wait();
-    if (context_.now >= due) {
-      due = context_.now + long_wait();
-      if (round.attempted() && told < kMaxWaitsTold) {
-        ++told;
-        tell_wait(round);
-        continue;
-      }
-    }
-    look_at_ = std::min(look_at_, due);
+    const Instant first = round.launched + between;
+    look_at_ = std::min(look_at_, context_.now < first ? first : context_.now + between);
+    if (context_.now < first || !round.attempted()) continue;
+    const std::uint64_t moved = round.bytes_moved();
+    const bool stands = std::exchange(round.attempt->moved, moved) == moved;
+    if (!stands || context_.now < round.launched + long_wait() || told == kMaxWaitsTold) continue;
+    ++told;
+    tell_wait(round);
   }
+  look_at_ = std::max(look_at_, context_.now + context_.options.link_heartbeat);
 }
 
 void Rounds::tell_wait(Round& round) {
   if (round.attempt) round.attempt->told_wait = true;
-  context_.session.say(wire::CallWaits{*round.key, round.generation, round.what.collective, wire::CallStage::kCalled,
-                                       context_.now - round.launched, {}});
+  context_.session.say(wire::CallWaits{*round.key,
+                                       round.generation,
+                                       round.what.collective,
+                                       wire::CallStage::kCalled,
+                                       context_.now - round.launched,
+                                       {}});
 }
 
 void Rounds::on_awaited(const wire::CallAwaited& in) {

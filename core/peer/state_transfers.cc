@@ -50,7 +50,7 @@ Instant StateTransfers::deadline() const {
   for (const auto& [order, transfer] : transfers_) {
     next = std::min(next, transfer.deadline);
     if (transfer.sync) next = std::min(next, transfer.sync->deadline());
-    const bool rests = transfer.stage == Transfer::Stage::kHolding && transfer.is_offered();
+    const bool rests = transfer.stage == Transfer::Stage::kHolding && is_offered(transfer);
     if (rests && may_fetch_) next = std::min(next, transfer.rests_until);
   }
   return next;
@@ -328,19 +328,21 @@ bool StateTransfers::next_segment(PeerId to, StripeIndex /*stripe*/, StreamId /*
 // ---- a peer that waits ----
 
 // A newer state never gives way to an older one: neither one that is held (rule 49) nor the caller's own (rule 53).
-bool StateTransfers::Transfer::is_offered() const {
-  if (!offer || offer->sources.empty()) return false;
+bool StateTransfers::is_offered(const Transfer& transfer) const {
+  if (!transfer.offer || transfer.offer->sources.empty()) return false;
   if (mutant(Mutant::kHeldStateGoesBack)) return true;
-  if (holds) return offer->revision > sync->revision();
-  return request.state->blank || offer->revision >= request.state->revision;
+  if (transfer.holds) return transfer.offer->revision > transfer.sync->revision();
+  return !is_ahead(transfer);
+}
+
+bool StateTransfers::is_ahead(const Transfer& transfer) const {
+  return states_.is_defined(transfer.request) && transfer.offer->revision < transfer.request.state->revision;
 }
 
 // Rule 53: members publish what is older than the caller's own state, which is held in its stead.
 bool StateTransfers::keeps_own(Transfer& transfer) {
-  const state::Statement& own = *transfer.request.state;
-  const bool is_older =
-      transfer.offer && !transfer.offer->sources.empty() && transfer.offer->revision < own.revision && !own.blank;
-  const bool keeps = is_older && !transfer.attempt && states_.is_defined(transfer.request);
+  const bool offers = transfer.offer && !transfer.offer->sources.empty();
+  const bool keeps = offers && !transfer.attempt && is_ahead(transfer);
   if (!keeps || mutant(Mutant::kHeldStateGoesBack)) return false;
   if (transfer.is_staged()) {
     transfer.since = context_.now;
@@ -395,7 +397,7 @@ void StateTransfers::on_published(wire::Published published) {
 // Rule 38: goes on with the sources that there are now, or gives up what it was fetching for a newer state. A peer that
 // is being admitted has no sources: its neighbours are linked then. True: other sources are to be linked.
 bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
-  const bool published = place == Place::kWaits && !transfer.serves && transfer.is_offered();
+  const bool published = place == Place::kWaits && !transfer.serves && is_offered(transfer);
   if (transfer.stage == Transfer::Stage::kHolding) {
     if (!published || context_.now < transfer.rests_until) return !std::exchange(transfer.sources, {}).empty();
     transfer.sync->begin_again();

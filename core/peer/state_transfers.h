@@ -126,8 +126,6 @@ class StateTransfers final : public PrefetchOwner {
 
     [[nodiscard]] bool moves() const { return stage == Stage::kServing || stage == Stage::kFetching; }
     [[nodiscard]] bool is_staged() const { return !serves && request.state->staged; }
-    // A held state is replaced by a newer revision only.
-    [[nodiscard]] bool is_offered() const;
   };
   template <typename Archive>
   void archive_of(Archive& a, Transfer& transfer);
@@ -142,6 +140,10 @@ class StateTransfers final : public PrefetchOwner {
   [[nodiscard]] bool begin_digesting(Transfer& transfer);
   [[nodiscard]] bool is_released(const Transfer& transfer);
   [[nodiscard]] bool end(Transfer& transfer, Place place);
+  // Members publish a state that this one may be replaced by: a held state by a newer revision only.
+  [[nodiscard]] bool is_offered(const Transfer& transfer) const;
+  // The caller's own state is newer than the offer. One that is undefined has no revision.
+  [[nodiscard]] bool is_ahead(const Transfer& transfer) const;
   [[nodiscard]] bool keeps_own(Transfer& transfer);  // true: the call is over, or holds
   void complete_fetch(Transfer& transfer);
   [[nodiscard]] bool swap(Transfer& transfer);  // false: it must wait

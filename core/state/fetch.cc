@@ -79,7 +79,16 @@ void Fetch::remove_source(PeerId source) {
 
 void Fetch::forget_asked(PeerId source) {
   const auto at = sources_.find(source);
-  if (at != sources_.end()) give_back(at->second);
+  if (at == sources_.end()) return;
+  Source& lost = at->second;
+  lost.stalled = lost.stalled || (!lost.asked.empty() && !lost.delivers);
+  lost.delivers = false;
+  give_back(lost);
+}
+
+bool Fetch::has_stalled(PeerId source) const {
+  const auto at = sources_.find(source);
+  return at != sources_.end() && at->second.stalled;
 }
 
 // Returns all requested pieces of a source, except pieces that are arriving: those keep their place until they have
@@ -219,6 +228,7 @@ void Fetch::landed(PeerId from, PieceIndex which, Instant now) {
   }
   source.progress = now;
   source.stalled = false;
+  source.delivers = true;
 }
 
 void Fetch::lost(PeerId from, PieceIndex which) {

@@ -32,10 +32,13 @@ class Fetch {
   // Removes a source that was lost or sent wrong data. Its pending pieces are requested from others; a piece that is
   // arriving, after lost().
   void remove_source(PeerId source);
-  // The requests to this source were lost with its link. They are repeated, to this source or to others.
+  // The requests to this source were lost with its link. They are repeated, to this source or to others. A source that
+  // has delivered nothing over that link has stalled: its line may drip, and break each link in turn.
   void forget_asked(PeerId source);
   [[nodiscard]] std::size_t sources() const { return sources_.size(); }
 
+  // Ask others first.
+  [[nodiscard]] bool has_stalled(PeerId source) const;
   // The pieces to request from this source now.
   [[nodiscard]] std::vector<PieceIndex> ask(PeerId from, Instant now);
 
@@ -90,6 +93,7 @@ class Fetch {
   struct Source {
     bool has_all = false;
     bool stalled = false;
+    bool delivers = false;                   // over its present link
     std::deque<std::uint32_t> offers;        // offered by a fellow receiver and not requested yet
     std::map<std::uint32_t, Instant> asked;  // requested pieces that have not landed, and the time of each request
     std::uint64_t asked_bytes = 0;
@@ -99,7 +103,7 @@ class Fetch {
     Instant progress;                // time of the first request, or of the last delivery
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(has_all, stalled, offers, asked, asked_bytes, landed_bytes, landed_in, round_trip, progress);
+      a.all(has_all, stalled, delivers, offers, asked, asked_bytes, landed_bytes, landed_in, round_trip, progress);
     }
     [[nodiscard]] std::uint64_t rate() const;  // bytes per second; 0: not known
   };

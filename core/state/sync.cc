@@ -101,10 +101,13 @@ void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
   watch_sources(linked, now);
   if (attempt_.receives && !attempt_.fetch) ask_digests(linked, now, out);
   if (!attempt_.fetch) return;
-  for (const PeerId peer : linked) {
-    std::vector<std::uint32_t> pieces;
-    for (const PieceIndex piece : attempt_.fetch->ask(peer, now)) pieces.push_back(piece.value);
-    if (!pieces.empty()) out.emplace_back(peer, wire::AskPieces{key, attempt, std::move(pieces)});
+  for (const bool stalled : {false, true}) {
+    for (const PeerId peer : linked) {
+      if (attempt_.fetch->has_stalled(peer) != stalled) continue;
+      std::vector<std::uint32_t> pieces;
+      for (const PieceIndex piece : attempt_.fetch->ask(peer, now)) pieces.push_back(piece.value);
+      if (!pieces.empty()) out.emplace_back(peer, wire::AskPieces{key, attempt, std::move(pieces)});
+    }
   }
   tell_fellows(linked, out);
 }

@@ -24,15 +24,13 @@ class ExplainedWaits {
  public:
   explicit ExplainedWaits(const Plan& plan) {
     news_ = round_trip_of(plan) * kRoundTrips;
-    noticed_ = plan.heartbeat * (kLongWaitBeats + kBeats) + news_;
+    noticed_ = plan.heartbeat * (kLongWaitBeats * 2 + kBeats) + news_;
     const std::size_t calls = std::max<std::size_t>(plan.program.work.size(), plan.program.ops_per_step);
     judges_ = !plan.auto_admit && !plan.network.flow.on && plan.coordinator_after.ns == 0 && plan.gangs.groups == 1 &&
               plan.links.window == kRoundWindow && calls <= kMaxWaitsTold;
   }
 
-  void began(const Entry& entry) {
-    judges_ = judges_ && (entry.fault == Fault::kSkip || entry.fault == Fault::kJoin);
-  }
+  void began(const Entry& entry) { judges_ = judges_ && (entry.fault == Fault::kSkip || entry.fault == Fault::kJoin); }
   [[nodiscard]] bool judges() const { return judges_; }
   // A member that called the round after this time may be named: it called while the coordinator asked.
   [[nodiscard]] Instant surely_known(Instant now) const { return now - news_; }
@@ -53,8 +51,9 @@ class ExplainedWaits {
     if (outcome.round == RoundKey{} || call.launch.cohort != outcome.round.cohort) return {};
     if (last - call.made <= noticed_ || told_.contains(outcome.round)) return {};
     return text_of(call.peer) + " waited " + std::to_string((last - call.made).ns / 1'000'000) + " ms in " +
-           text_of(outcome.round) + " for a member that had not called it, and nobody was told: " +
-           std::to_string(noticed_.ns / 1'000'000) + " ms at most";
+           text_of(outcome.round) +
+           " for a member that had not called it, and nobody was told: " + std::to_string(noticed_.ns / 1'000'000) +
+           " ms at most";
   }
 
  private:

@@ -73,7 +73,7 @@ inline bool is_promise(std::string_view name) {
   }
   const std::string_view number = name.empty() ? name : name.substr(1);
   const bool digits = number.size() == 1 ? number >= "1" && number <= "9" : number == "10" || number == "11";
-  return digits && (name.starts_with('S') || (name.starts_with('L') && number <= "5" && number.size() == 1));
+  return digits && (name.starts_with('S') || (name.starts_with('L') && number <= "6" && number.size() == 1));
 }
 
 inline std::vector<std::string> count_names() {

@@ -14,15 +14,16 @@ from processes import Child, until
 PEER = """
 import logging
 
-logging.getLogger("lockstep").addHandler(type("Said", (logging.Handler,), {"emit": lambda self, record: heard(record)})())
 waits = []
 
 
-def heard(record):
-    if record.getMessage().startswith("call-waits"):
-        waits.append(record)
+class Said(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("call-waits"):
+            waits.append(record)
 
 
+logging.getLogger("lockstep").addHandler(Said())
 name = sys.argv[2]
 run = lockstep.connect(COORDINATOR, founders=3, listen_host="127.0.0.1", name=name, timeout=20)
 say("in", run.id.hex())

@@ -161,8 +161,8 @@ TEST(CoordinatorProgress, TheMemberWithMoreBrokenLinksGoes) {
   }
 }
 
-// The lines of one member drip. The link to its first neighbour is reported, the ring laid around it, and the link to the
-// next neighbour does not come up, which takes longer than a report counts.
+// The lines of one member drip. The link to its first neighbour is reported, and the ring laid around it; that the link
+// to the next neighbour does not come up is reported later than the first report counts.
 TEST(CoordinatorProgress, AReportOfLongAgoDecidesBetweenEquals) {
   for (const std::uint32_t victim : {0U, 1U, 2U, 3U}) {
     Meeting run(4);

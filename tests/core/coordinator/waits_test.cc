@@ -17,7 +17,11 @@ class Waiting : public testing::Test {
 
   static RoundKey key(std::uint64_t tag = 7) { return {CohortId{1}, {}, Tag{tag}, 0}; }
   wire::CallWaits waits(CallStage stage, std::string busy = {}) const {
-    return {key(), attempt(), wire::Collective::kAllReduce, stage, stage == CallStage::kCalled ? seconds(3) : Duration{},
+    return {key(),
+            attempt(),
+            wire::Collective::kAllReduce,
+            stage,
+            stage == CallStage::kCalled ? seconds(3) : Duration{},
             std::move(busy)};
   }
   [[nodiscard]] Generation attempt() const { return Generation{run.view()}; }
@@ -47,7 +51,8 @@ TEST_F(Waiting, AMemberThatHasNotCalledIsNamedWithWhatItDoes) {
     says(second, came);
     says(late, busy);
     const std::string name = "p" + std::to_string(late);
-    const std::string others = "p" + std::to_string(std::min(first, second)) + " and p" + std::to_string(std::max(first, second));
+    const std::string others =
+        "p" + std::to_string(std::min(first, second)) + " and p" + std::to_string(std::max(first, second));
     const std::string text = "all_reduce with tag " + std::to_string(tag) + " has waited 3.0 s for " + name +
                              ", which is in no call; " + others + " have called it";
     for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(told(i), text);

@@ -351,6 +351,27 @@ TEST(Prefetcher, TakesAnyRevisionIfItHoldsNoState) {
   EXPECT_EQ(run.me.streams.dialling().size(), 1U);
 }
 
+// A fetch that was stopped half-way left parts of two states in memory: their revision is none. The next one waited for
+// a newer revision for ever.
+TEST(Prefetcher, TakesAnyRevisionIfItsStateIsTorn) {
+  for (const bool holds : {false, true}) {
+    Prefetcher run;
+    run.fetches_a_piece();
+    run.me.stop(run.fetch);
+    run.me.run();
+    ASSERT_NE(run.me.outcome(run.fetch), nullptr);
+    ASSERT_FALSE(run.me.outcome(run.fetch)->state_defined);
+    const std::size_t dialled = run.me.streams.dialling().size();
+    (void)run.me.share(false, kBytes, kPiece, 1, [&](state::Statement& state) {
+      state.staged = holds;
+      state.revision = 5;
+    });
+    run.me.run();
+    run.publish({{kLow, address_of(1)}}, 4);
+    EXPECT_EQ(run.me.streams.dialling().size(), dialled + 1);
+  }
+}
+
 // Rule 49.
 TEST(Holder, HoldsTheNewestWholeStateUntilItsAdmission) {
   Prefetcher run(true);

@@ -262,6 +262,35 @@ TEST(Fetch, AFellowReceiverSendsOfferedPieces) {
   EXPECT_LE(lines.source(slow).delivered, 22U * kStatePieceBytes);
 }
 
+// Its line drips: requests never arrive, and each link breaks in turn.
+TEST(Fetch, ASourceWhoseLinksBreakComesAfterTheOthers) {
+  Lines lines(2);
+  Fetch& fetch = lines.fetch;
+  const PeerId source{0, 1};
+  const PeerId fellow{0, 2};
+  fetch.add_source(source, true);
+  fetch.add_source(fellow, false);
+  EXPECT_EQ(fetch.ask(source, {}).size(), 2U);
+  for (std::uint32_t i = 0; i < 2; ++i) fetch.offered(fellow, PieceIndex{i});
+  EXPECT_TRUE(fetch.ask(fellow, {}).empty()) << "the source may deliver";
+  EXPECT_FALSE(fetch.has_stalled(source));
+  fetch.forget_asked(source);
+  EXPECT_TRUE(fetch.has_stalled(source));
+  EXPECT_EQ(fetch.ask(fellow, {}).size(), 2U);
+
+  Lines again(8);
+  again.fetch.add_source(source, true);
+  ASSERT_EQ(again.fetch.ask(source, {}).size(), 2U);
+  ASSERT_TRUE(again.fetch.begin(source, PieceIndex{0}, {}));
+  again.fetch.landed(source, PieceIndex{0}, Instant{} + milliseconds(1));
+  again.fetch.forget_asked(source);
+  EXPECT_FALSE(again.fetch.has_stalled(source)) << "it has delivered over that link";
+  EXPECT_EQ(again.fetch.ask(source, {}).size(), 2U);
+  again.fetch.forget_asked(source);
+  EXPECT_TRUE(again.fetch.has_stalled(source));
+  EXPECT_EQ(again.fetch.ask(source, {}).size(), 1U);
+}
+
 TEST(Fetch, BeginsAtTheGivenPiece) {
   const Pieces pieces(
       Manifest{.tensors = {{"w", DataType::kU8, 4 * std::uint64_t{kStatePieceBytes}, false}}, .values = {}});

@@ -270,7 +270,6 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   EXPECT_FALSE(newcomer.sync->is_cut_off()) << "the next attempt may have other sources";
 }
 
-// Two pieces are corrupted on the way.
 // A receiver that reaches no source takes the state over from another receiver; one that lies is not asked again.
 TEST(Sync, AReceiverWithoutALinkToASourceTakesTheStateFromAFellow) {
   for (const bool first_lies : {false, true}) {
@@ -328,6 +327,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceTakesTheStateFromAFellow) {
   }
 }
 
+// Two pieces are corrupted on the way.
 TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   Network net(8);
   net.add(kSizes, 7, 4).spoils = 2;
