@@ -161,6 +161,8 @@ std::optional<Connections::Event> Connections::next_event(StreamId stream) {
                      } else if (in.term > context_.options.term) {  // rule 2
                        event = Violation{peer, "speaks of a term that does not exist yet"};
                      } else {
+                       // Rule 36: an answer to a proposal stands behind such messages.
+                       if (!std::holds_alternative<wire::Heartbeat>(in.message)) connection.steady = context_.now;
                        event = FromPeer{peer, std::move(in.message)};
                      }
                    },

@@ -230,6 +230,7 @@ void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
     if (!round.attempted() || round.completed_early) continue;  // a refused call has no arguments to announce
     const Attempt& attempt = *round.attempt;
     if (attempt.world() < 2) continue;
+    if (round.sync) round.sync->relinked(peer);
     if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
     if (attempt.direct || attempt.downstream() != peer) continue;
     if (attempt.downstream_ready) greetings_.tell_rank_parameters(round, peer);
@@ -242,7 +243,7 @@ void Rounds::on_stream_gone(PeerId peer, StreamId stream) {
     if (round.operation() != nullptr) round.operation()->stream_closed(stream);
     if (!round.sync) continue;
     round.sync->stream_closed(stream);
-    round.sync->relinked(peer);
+    round.sync->link_lost(peer);
   }
   announcements_.eager().stream_closed(stream);
 }

@@ -496,7 +496,7 @@ void StateTransfers::on_stream_gone(PeerId peer, StreamId stream) {
     transfer.questions.erase(peer);
     if (!transfer.sync) continue;
     transfer.sync->stream_closed(stream);
-    transfer.sync->relinked(peer);
+    transfer.sync->link_lost(peer);
   }
 }
 

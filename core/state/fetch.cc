@@ -72,12 +72,21 @@ void Fetch::offered(PeerId source, PieceIndex piece) {
   at->second.offers.push_back(index_of(piece));
 }
 
+void Fetch::has_all(PeerId source) {
+  if (const auto at = sources_.find(source); at != sources_.end()) at->second.has_all = true;
+}
+
 void Fetch::remove_source(PeerId source) {
   forget_asked(source);
   sources_.erase(source);
 }
 
 void Fetch::forget_asked(PeerId source) {
+  const auto at = sources_.find(source);
+  if (at != sources_.end()) give_back(at->second);
+}
+
+void Fetch::lost_link(PeerId source) {
   const auto at = sources_.find(source);
   if (at == sources_.end()) return;
   Source& lost = at->second;

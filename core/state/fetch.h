@@ -29,12 +29,16 @@ class Fetch {
   // Adds a source that has all missing pieces, or a fellow receiver, which has the pieces that it offers.
   void add_source(PeerId source, bool has_all);
   void offered(PeerId source, PieceIndex piece);
+  // The fellow receiver has all pieces now. Ignores a stranger.
+  void has_all(PeerId source);
   // Removes a source that was lost or sent wrong data. Its pending pieces are requested from others; a piece that is
   // arriving, after lost().
   void remove_source(PeerId source);
-  // The requests to this source were lost with its link. They are repeated, to this source or to others. A source that
-  // has delivered nothing over that link has stalled: its line may drip, and break each link in turn.
+  // The requests to this source, or its answers, may be lost. They are repeated, to this source or to others.
   void forget_asked(PeerId source);
+  // The same, because a link broke. A source that has delivered nothing over that link has stalled: its line may drip,
+  // and break each link in turn.
+  void lost_link(PeerId source);
   [[nodiscard]] std::size_t sources() const { return sources_.size(); }
 
   // Ask others first.

@@ -162,6 +162,10 @@ void Sync::tell_fellows(const std::set<PeerId>& linked, Messages& out) {
     for (std::vector<std::uint32_t>& pieces : attempt_.fellows.tell(fellow, attempt_.here)) {
       out.emplace_back(fellow, wire::HavePieces{attempt_.name.key, attempt_.name.attempt, std::move(pieces)});
     }
+    // Others may miss pieces that this receiver had from the beginning.
+    if (complete() && attempt_.fellows.tell_whole(fellow)) {
+      out.emplace_back(fellow, wire::HavePieces{attempt_.name.key, attempt_.name.attempt, {}, true});
+    }
   }
 }
 
@@ -174,6 +178,8 @@ bool Sync::on_ask(PeerId from, const wire::AskDigests& ask) {
 // Rule 26: the digests make up the elected root, or the source has sent wrong data.
 bool Sync::on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Messages& out) {
   if (attempt_.fetch || attempt_.stopped || attempt_.query.asked() != from) return true;  // too late
+  if (in.first < attempt_.query.next_piece())
+    return true;  // the question was repeated (relinked()), and answered twice
   const Elected& elected = *attempt_.elected;
   const std::size_t values = own_.statement().manifest.values.size();
   switch (attempt_.query.on_digests(in, own_.pieces(), values, elected.root, now)) {
@@ -208,6 +214,7 @@ void Sync::begin_fetch() {
   for (const auto& [fellow, pieces] : attempt_.fellows.take()) {
     for (const PieceIndex piece : pieces) fetch.offered(fellow, piece);
   }
+  for (const PeerId fellow : attempt_.fellows.take_whole()) fetch.has_all(fellow);
   if (fetch.complete() || (mutant(Mutant::kRootUnchecked) && !sources().empty())) adopt();
 }
 
@@ -233,12 +240,23 @@ bool Sync::on_have(PeerId from, const wire::HavePieces& have) {
       attempt_.fellows.keep(from, piece);
     }
   }
+  if (!have.whole) return true;
+  if (attempt_.fetch) {
+    attempt_.fetch->has_all(from);
+  } else {
+    attempt_.fellows.keep_whole(from);
+  }
   return true;
+}
+
+void Sync::link_lost(PeerId peer) {
+  attempt_.requests.relinked(peer);
+  if (attempt_.fetch && !mutant(Mutant::kLostAsksStay)) attempt_.fetch->lost_link(peer);
+  relinked(peer);
 }
 
 void Sync::relinked(PeerId peer) {
   attempt_.fellows.relinked(peer);
-  attempt_.requests.relinked(peer);
   attempt_.query.forget(peer);
   if (attempt_.fetch && !mutant(Mutant::kLostAsksStay)) attempt_.fetch->forget_asked(peer);
 }

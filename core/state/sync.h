@@ -108,7 +108,10 @@ class Sync {
   [[nodiscard]] bool on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Messages& out);
   [[nodiscard]] bool on_ask(PeerId from, const wire::AskPieces& ask);
   [[nodiscard]] bool on_have(PeerId from, const wire::HavePieces& have);
-  // The link was opened again: messages and pieces of the previous link may be lost.
+  // A stream to the peer is gone: messages and pieces may be lost.
+  void link_lost(PeerId peer);
+  // A stream is open in its place. What the peer has said on the old one since link_lost(), before it noticed, is lost,
+  // too.
   void relinked(PeerId peer);
   // Makes no more requests to this peer in this attempt.
   void distrust(PeerId peer);

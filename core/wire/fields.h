@@ -429,6 +429,7 @@ void fields(auto& a, Is<HavePieces> auto& m) {
   a("key", m.key);
   a("attempt", m.attempt);
   a("pieces", m.pieces, kMaxPiecesAsked);
+  a("whole", m.whole);
 }
 
 void fields(auto& a, Is<AskOutline> auto& m) {

@@ -555,11 +555,12 @@ struct AskPieces {
   std::vector<std::uint32_t> pieces;
 };
 
-// To fellow receivers: the sender has these pieces of the elected state, too.
+// To fellow receivers: the sender has these pieces of the elected state, too; `whole`: has all of them.
 struct HavePieces {
   RoundKey key;
   AttemptId attempt;
   std::vector<std::uint32_t> pieces;
+  bool whole = false;
 };
 
 // ---- point-to-point transfers: from member to member ----

@@ -57,6 +57,7 @@ constexpr Reason kImpossible[] = {
      "Refused answers a Join, or a prefetch link, which closes when a proposal admits the prefetcher; another link is "
      "refused only if a bit flips in its greeting: all peers have the same run and release, and each has its own port"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
+    {kPeerMessage, "greeting waiting invited", "CallAwaited", "the coordinator asks members, and tells them"},
     {kPeerMessage, "over", kToPeers, "a peer that is out of the run has closed its streams"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
      "Waiting answers Join, or puts off a peer that was invited"},
@@ -134,6 +135,7 @@ constexpr Reason kImpossible[] = {
      "only `lockstep status` sends StatusRequest, and no process of a World runs it"},
     {kCoordinatorMessage, "empty", "Done StopRound Claim StateOutline StateEntry",
      "only members and leavers have rounds, and there are none"},
+    {kCoordinatorMessage, "empty founding", "CallWaits TransfersWait", "only members have calls that wait"},
     {kCoordinatorMessage, "empty seeing-off founding", "Publish",
      "only members publish, and a member ends its publication before it leaves"},
     {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",
@@ -150,6 +152,8 @@ constexpr Reason kImpossible[] = {
 };
 
 constexpr Reason kUnreached[] = {
+    {kCoordinatorMessage, "seeing-off admitting settling", "TransfersWait",
+     "a transfer has waited for six heartbeats at the moment of an admission, or while the last member leaves"},
     {kPeerMessage, "leaving", "SendReady",
      "a member asks one that has just called leave for a tensor, before it hears so"},
     {kPeerMessage, "going", "SendOffer SendReport",

@@ -173,7 +173,7 @@ std::vector<Message> sample_messages() {
       PieceDigests{
           .key = kKey, .attempt = attempt_id(kAttempt), .first = 30, .digests = {{31, 32}, {33, 34}}, .values = {35}},
       AskPieces{.key = kKey, .attempt = attempt_id(kAttempt), .pieces = {36, 37}},
-      HavePieces{.key = kKey, .attempt = attempt_id(kAttempt), .pieces = {38}},
+      HavePieces{.key = kKey, .attempt = attempt_id(kAttempt), .pieces = {38}, .whole = true},
       AskOutline{.key = kKey, .attempt = kAttempt, .of = Outlined::kContents},
       StateOutline{
           .key = kKey, .attempt = kAttempt, .piece_bytes = 39, .tensors = {40, 41}, .values = {42}, .revision = 44},

@@ -209,6 +209,21 @@ TEST(CoordinatorProgress, AMemberThatIsHeardAndDoesNotAnswerIsOutSoon) {
 }
 
 // It stands still, and answers as soon as it goes on.
+// Its line is narrow: the answer stands behind what it said before.
+TEST(CoordinatorProgress, AMemberWhoseOtherMessagesStillComeMayAnswerLate) {
+  Meeting run(4);
+  run.pass(seconds(1));
+  run.ends[0]->hang_up();
+  run.answer_all(run.ends[2]);
+  for (int i = 0; i < 4; ++i) {
+    run.pass(milliseconds(1000));
+    run.ends[2]->say(wire::TransfersWait{});
+  }
+  EXPECT_EQ(run.evicted(2), "");
+  run.answer_all();
+  EXPECT_EQ(run.members(), 3U);
+}
+
 TEST(CoordinatorProgress, AMemberThatStoodStillMayAnswerLate) {
   Meeting run(4);
   run.pass(seconds(1));

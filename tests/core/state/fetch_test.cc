@@ -274,7 +274,7 @@ TEST(Fetch, ASourceWhoseLinksBreakComesAfterTheOthers) {
   for (std::uint32_t i = 0; i < 2; ++i) fetch.offered(fellow, PieceIndex{i});
   EXPECT_TRUE(fetch.ask(fellow, {}).empty()) << "the source may deliver";
   EXPECT_FALSE(fetch.has_stalled(source));
-  fetch.forget_asked(source);
+  fetch.lost_link(source);
   EXPECT_TRUE(fetch.has_stalled(source));
   EXPECT_EQ(fetch.ask(fellow, {}).size(), 2U);
 
@@ -283,10 +283,10 @@ TEST(Fetch, ASourceWhoseLinksBreakComesAfterTheOthers) {
   ASSERT_EQ(again.fetch.ask(source, {}).size(), 2U);
   ASSERT_TRUE(again.fetch.begin(source, PieceIndex{0}, {}));
   again.fetch.landed(source, PieceIndex{0}, Instant{} + milliseconds(1));
-  again.fetch.forget_asked(source);
+  again.fetch.lost_link(source);
   EXPECT_FALSE(again.fetch.has_stalled(source)) << "it has delivered over that link";
   EXPECT_EQ(again.fetch.ask(source, {}).size(), 2U);
-  again.fetch.forget_asked(source);
+  again.fetch.lost_link(source);
   EXPECT_TRUE(again.fetch.has_stalled(source));
   EXPECT_EQ(again.fetch.ask(source, {}).size(), 1U);
 }

@@ -162,7 +162,8 @@ class Network {
   std::vector<std::unique_ptr<Host>> hosts;
   Elected elected;
   std::uint64_t pieces_sent = 0;
-  std::vector<PeerId> stranded;  // at the end of the last attempt
+  std::vector<PeerId> stranded;               // at the end of the last attempt
+  std::set<std::pair<PeerId, PeerId>> apart;  // have no link
 
  private:
   struct Parcel {
@@ -176,7 +177,8 @@ class Network {
   std::set<PeerId> linked(const Host& of) {
     std::set<PeerId> others;
     for (const Host* other : alive()) {
-      if (other->id != of.id) others.insert(other->id);
+      const bool is_linked = !apart.contains({of.id, other->id}) && !apart.contains({other->id, of.id});
+      if (other->id != of.id && is_linked) others.insert(other->id);
     }
     return others;
   }

@@ -327,6 +327,63 @@ TEST(Sync, AReceiverWithoutALinkToASourceTakesTheStateFromAFellow) {
   }
 }
 
+// The others may miss more than the one that reaches the source.
+TEST(Sync, AReceiverThatIsCompleteServesWhatItHadFromTheBeginning) {
+  for (const bool far_is_first : {false, true}) {
+    Network net(20);
+    net.add(kSizes, 7, 4);
+    Host& one = net.add(kSizes, far_is_first ? 9 : 7, 3);
+    Host& other = net.add(kSizes, far_is_first ? 7 : 9, 3);
+    Host& near = far_is_first ? other : one;
+    Host& far = far_is_first ? one : other;
+    near.tensors[0][0] ^= std::byte{1};
+    net.apart = {{PeerId{0, 1}, far.id}};
+    EXPECT_TRUE(net.attempt({{0, 1}}));
+    net.expect_alike();
+  }
+}
+
+// A link was opened again between a question and its answer, so that the question was repeated.
+TEST(Sync, AnAnswerThatComesTwiceIsNoLie) {
+  Host source({0, 1}, {kMaxDigestsPerMessage + 10}, 7, 4);
+  Host receiver({0, 2}, {kMaxDigestsPerMessage + 10}, 8, 0);
+  for (Host* host : {&source, &receiver}) {
+    host->statement.manifest.piece_bytes = 1;
+    host->sync = std::make_unique<Sync>(host->statement, host->memory, BufferRef{}, host->id, seconds(1), seconds(3));
+    (void)digests_of(*host);
+  }
+  const Digest root = source.sync->claim().root;
+  for (Host* host : {&source, &receiver}) {
+    host->sync->elected({}, {4, root, lineage_of({}, root), {source.id}, {receiver.id}});
+  }
+  Sync::Messages out;
+  const auto answer = [&] {
+    out.clear();
+    source.sync->ask({receiver.id}, {}, out);
+    return std::get<wire::PieceDigests>(out.back().second);
+  };
+  for (int i = 0; i < 2; ++i) {
+    out.clear();
+    receiver.sync->ask({source.id}, {}, out);
+    ASSERT_EQ(out.size(), 1U);
+    ASSERT_TRUE(source.sync->on_ask(receiver.id, std::get<wire::AskDigests>(out[0].second)));
+    receiver.sync->relinked(source.id);
+  }
+  out.clear();
+  receiver.sync->ask({source.id}, {}, out);
+  const wire::PieceDigests first = answer();
+  Sync::Messages next;
+  EXPECT_TRUE(receiver.sync->on_digests(source.id, first, {}, next));
+  ASSERT_EQ(next.size(), 1U);
+  EXPECT_TRUE(receiver.sync->on_digests(source.id, first, {}, next));
+  EXPECT_EQ(next.size(), 1U) << "nothing is asked again";
+  ASSERT_TRUE(source.sync->on_ask(receiver.id, std::get<wire::AskDigests>(next[0].second)));
+  EXPECT_TRUE(receiver.sync->on_digests(source.id, answer(), {}, next));
+  out.clear();
+  receiver.sync->ask({source.id}, {}, out);
+  EXPECT_TRUE(std::holds_alternative<wire::AskPieces>(out.back().second));
+}
+
 // Two pieces are corrupted on the way.
 TEST(Sync, ASourceWithOneWrongPieceIsAskedAgain) {
   Network net(8);
