@@ -107,11 +107,11 @@ class Connections {
         : channel(stream, now), from(address), since(now), steady(now) {}
     wire::Channel channel;
     io::Address from;
-    Instant since;         // start of the stream; start of its orderly end, once that has begun
-    PeerId peer;           // nobody: a stranger
-    Duration round_trip;   // 0: not known
-    Instant steady;        // when a pause of its messages, or one that is no heartbeat, was last seen, or a message to it
-                           // that was not written yet
+    Instant since;        // start of the stream; start of its orderly end, once that has begun
+    PeerId peer;          // nobody: a stranger
+    Duration round_trip;  // 0: not known
+    // When one of these was last seen: a pause of its messages; one that is no heartbeat; one to it that is not written.
+    Instant steady;
     bool greeted = false;  // the preamble has arrived
     bool dirty = false;    // listed in dirty_
     bool suspect = false;  // the peer was silent for half of its time; only in a planted bug

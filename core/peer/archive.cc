@@ -77,7 +77,7 @@ template <typename Archive>
 void Rounds::archive_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.launched, round.deadline, round.limit, round.key,
         round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing,
-        round.retries, round.bytes_sent, round.bytes_received);
+        round.retries, round.traffic);
   archive_stage(a, round.stage);
   bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;
@@ -177,7 +177,7 @@ template <typename Archive>
 void PointToPoint::archive(Archive& a) {
   LOCKSTEP_ASSERT(!relinks_);  // between two steps
   a.all(pairs_, sends_, receives_, arrivals_, calls_, waiting_, untaken_, deadlines_, ending_, closing_, gone_, slots_,
-        begun_, sendable_, repeating_, leaving_, look_at_, told_waits_);
+        begun_, sendable_, repeating_, leaving_, long_waits_);
 }
 
 template <typename Archive>

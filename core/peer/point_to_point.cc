@@ -101,7 +101,7 @@ void PointToPoint::send(Send in) {
   send.deadline = context_.deadline_after(in.what.timeout);
   if (send.deadline != kNever) deadlines_.emplace(send.deadline, order);
   calls_.emplace(in.call, order);
-  look_at_ = std::min(look_at_, send.launched + long_wait());
+  long_waits_.look_at = std::min(long_waits_.look_at, send.launched + long_wait());
   const std::uint64_t bytes = in.what.memory.length;
   send.segments = OutgoingSegments(in.what.memory, transfer_segment_bytes(bytes, context_.options.segment_bytes));
   send.jobs = context_.jobs.open(Jobs::Use::kSend, order);
@@ -121,7 +121,7 @@ void PointToPoint::receive(Receive in) {
   receive.deadline = context_.deadline_after(in.what.timeout);
   if (receive.deadline != kNever) deadlines_.emplace(receive.deadline, order);
   calls_.emplace(in.call, order);
-  look_at_ = std::min(look_at_, receive.launched + long_wait());
+  long_waits_.look_at = std::min(long_waits_.look_at, receive.launched + long_wait());
   waiting_[in.what.tag].insert(order);
   find_arrival(order);
   const auto at = receives_.find(order);
@@ -190,7 +190,7 @@ bool PointToPoint::stop(CallId call, const std::string& why) {
 }
 
 void PointToPoint::on_timer() {
-  if (context_.now >= look_at_) tell_long_waits();
+  if (context_.now >= long_waits_.look_at) tell_long_waits();
   while (!deadlines_.empty() && deadlines_.begin()->first <= context_.now) {
     const Order order = deadlines_.begin()->second;
     deadlines_.erase(deadlines_.begin());
@@ -206,11 +206,11 @@ void PointToPoint::on_timer() {
 
 // Rule 54: the coordinator gets the list of the oldest transfers that wait for their partner, when it has changed.
 void PointToPoint::tell_long_waits() {
-  look_at_ = kNever;
+  long_waits_.look_at = kNever;
   std::map<Order, std::pair<const Transfer*, Duration>> waits;
   const auto look = [&](Order order, const Transfer& what, Instant launched) {
     const Duration age = context_.now - launched;
-    look_at_ = std::min(look_at_, (age < long_wait() ? launched : context_.now) + long_wait());
+    long_waits_.look_at = std::min(long_waits_.look_at, (age < long_wait() ? launched : context_.now) + long_wait());
     if (age < long_wait()) return;
     waits.emplace(order, std::pair{&what, age});
     if (waits.size() > kMaxWaitsTold) waits.erase(std::prev(waits.end()));
@@ -228,10 +228,10 @@ void PointToPoint::tell_long_waits() {
     const bool receives = receives_.contains(order);
     said.transfers.push_back({what->peer, what->tag, receives, age});
     told.insert(order);
-    if (!told_waits_.contains(order)) note_wait(*what, receives ? "recv" : "send", age);
+    if (!long_waits_.told.contains(order)) note_wait(*what, receives ? "recv" : "send", age);
   }
-  if (told != told_waits_) context_.session.say(said);
-  told_waits_ = std::move(told);
+  if (told != long_waits_.told) context_.session.say(said);
+  long_waits_.told = std::move(told);
 }
 
 void PointToPoint::note_wait(const Transfer& what, std::string_view verb, Duration age) const {
@@ -408,7 +408,7 @@ void PointToPoint::end(Status status, const std::string& text) {
   for (auto& [order, arrival] : arrivals_) close(order, arrival);
   pairs_.clear();
   gone_.clear();
-  told_waits_.clear();
+  long_waits_.told.clear();
   repeating_ = 0;
 }
 

@@ -81,11 +81,11 @@ class PointToPoint final : public TransferOwner {
   // ---- after every step ----
 
   void drive() {
-    if (!told_waits_.empty() && calls() == 0) tell_long_waits();
+    if (!long_waits_.told.empty() && calls() == 0) tell_long_waits();
     if (repeating_ > 0 || !ending_.empty() || !closing_.empty() || leaving_) drive_all();
   }
   [[nodiscard]] Instant deadline() const {
-    return std::min(deadlines_.empty() ? kNever : deadlines_.begin()->first, empty() ? kNever : look_at_);
+    return std::min(deadlines_.empty() ? kNever : deadlines_.begin()->first, empty() ? kNever : long_waits_.look_at);
   }
   [[nodiscard]] bool empty() const { return sends_.empty() && receives_.empty() && closing_.empty(); }
   [[nodiscard]] std::size_t calls() const { return sends_.size() + receives_.size(); }
@@ -187,6 +187,16 @@ class PointToPoint final : public TransferOwner {
     }
   };
 
+  // Transfers that wait long for their partner (rule 54).
+  struct LongWaits {
+    Instant look_at = kNever;
+    std::set<Order> told;  // those that the coordinator knows
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(look_at, told);
+    }
+  };
+
   // ---- calls ----
 
   [[nodiscard]] std::optional<Error> validate(const Transfer& what, std::string_view verb) const;
@@ -258,8 +268,7 @@ class PointToPoint final : public TransferOwner {
   Order begun_ = 0;              // the last order that was given
   std::uint64_t sendable_ = 0;   // sends with a segment that may go now
   std::uint64_t repeating_ = 0;  // pairs that repeat their messages
-  Instant look_at_ = kNever;     // for transfers that wait long
-  std::set<Order> told_waits_;   // of them, those that the coordinator knows
+  LongWaits long_waits_;
   bool leaving_ = false;
   bool relinks_ = false;  // in this step
 };

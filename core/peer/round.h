@@ -135,6 +135,16 @@ struct Ending {
 
 }  // namespace stage
 
+// Bytes of all attempts.
+struct Traffic {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(sent, received);
+  }
+};
+
 struct Round {
   using Stage = std::variant<stage::Queued, stage::Held, stage::ExchangingParameters, stage::Digesting, stage::Claimed,
                              stage::Running, stage::Stuck, stage::Done, stage::Ending>;
@@ -165,8 +175,7 @@ struct Round {
   bool passing = false;
 
   std::uint32_t retries = 0;
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
+  Traffic traffic;
 
   [[nodiscard]] ring::Operation* operation() const { return attempt ? attempt->operation.get() : nullptr; }
   template <typename One>

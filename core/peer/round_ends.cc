@@ -75,8 +75,8 @@ RoundEnds::Step RoundEnds::drive(Round& round) {
     return Step::kAgain;
   }
   Outcome& outcome = *round.ending()->outcome;
-  outcome.bytes_sent = round.bytes_sent;
-  outcome.bytes_received = round.bytes_received;
+  outcome.bytes_sent = round.traffic.sent;
+  outcome.bytes_received = round.traffic.received;
   context_.jobs.close(round.watch_jobs);
   if (!round.completed_early) context_.complete(round.call, std::move(outcome));
   return Step::kOver;
@@ -113,8 +113,8 @@ bool RoundEnds::end_operation(Round& round) {
     start_jobs(round);
     if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
   }
-  round.bytes_sent += operation.bytes_sent();
-  round.bytes_received += operation.bytes_received();
+  round.traffic.sent += operation.bytes_sent();
+  round.traffic.received += operation.bytes_received();
   context_.jobs.close(attempt.jobs);
   attempt.operation.reset();
   announcements_.eager().drop(attempt.key, attempt.generation);

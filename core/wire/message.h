@@ -318,7 +318,7 @@ struct TransferWait {
   bool operator==(const TransferWait&) const = default;
 };
 
-// The oldest of the sender's transfers that wait long (rule 54). Replaces what the sender said before; empty: none waits.
+// The oldest of the sender's transfers that wait long (rule 54). Replaces what it said before; empty: none waits.
 struct TransfersWait {
   std::vector<TransferWait> transfers;
 };

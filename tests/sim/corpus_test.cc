@@ -111,7 +111,7 @@ TEST(Corpus, AddChecksThePlanFirst) {
   } cases[] = {
       {{"--promise", "S12", "--fixed", "abc"}, "unknown promise 'S12' (one of: S1 to S11, L1 to L6, P1"},
       {{"--promise", "safety", "--fixed", "abc"}, "unknown promise 'safety'"},
-      {{"--promise", "L6", "--fixed", "abc"}, "unknown promise 'L6'"},
+      {{"--promise", "L7", "--fixed", "abc"}, "unknown promise 'L7'"},
       {{"--promise", "S2", "--fixed", "abc\ndef"}, "--fixed must be one line of UTF-8, without control characters"},
       {{"--promise", "S2"}, "breaks nothing: say which commit has fixed it (--fixed), or which mutant"},
       {{"--promise", "S2", "--planted", "abort-alone"}, "unknown mutant 'abort-alone'; did you mean 'aborts-alone'?"},
