@@ -110,7 +110,7 @@ class Connections {
     Instant since;        // start of the stream; start of its orderly end, once that has begun
     PeerId peer;          // nobody: a stranger
     Duration round_trip;  // 0: not known
-    // When one of these was last seen: a pause of its messages; one that is no heartbeat; one to it that is not written.
+    // When one of these was last seen: a pause of its messages, one that is no heartbeat, one to it that was unwritten.
     Instant steady;
     bool greeted = false;  // the preamble has arrived
     bool dirty = false;    // listed in dirty_
