@@ -231,18 +231,17 @@ std::vector<wire::WaitStatus> Waits::status(Instant now) const {
   }
   for (const auto& [peer, transfers] : transfers_) {
     for (const Transfer& transfer : transfers) {
-      const std::string call = transfer.what.receives ? "recv" : "send";
-      const std::vector<PeerId> other =
-          transfer.what.other.is_nobody() ? std::vector<PeerId>{} : std::vector<PeerId>{transfer.what.other};
-      const std::string whom = other.empty() ? "any member" : participants_.name_of(other.front());
-      waits.push_back({call,
-                       {CohortId{}, GroupId{}, transfer.what.tag, 0},
-                       now - transfer.since,
-                       {peer},
-                       other,
-                       participants_.name_of(peer) + ": " +
-                           wire::has_waited(call + (transfer.what.receives ? " from " : " to ") + whom,
-                                            transfer.what.tag, now - transfer.since)});
+      const auto& [other, tag, receives, told_age] = transfer.what;
+      const Duration age = now - transfer.since;
+      std::string call = receives ? "recv" : "send";
+      std::string words = call;
+      words.append(receives ? " from " : " to ")
+          .append(other.is_nobody() ? "any member" : participants_.name_of(other));
+      std::string text = participants_.name_of(peer);
+      text.append(": ").append(wire::has_waited(words, tag, age));
+      std::vector<PeerId> missing;
+      if (!other.is_nobody()) missing.push_back(other);
+      waits.push_back({std::move(call), {CohortId{}, GroupId{}, tag, 0}, age, {peer}, missing, std::move(text)});
     }
   }
   std::stable_sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.age > b.age; });
