@@ -252,10 +252,18 @@ bool Sync::on_have(PeerId from, const wire::HavePieces& have) {
 void Sync::link_lost(PeerId peer) {
   attempt_.requests.relinked(peer);
   if (attempt_.fetch && !mutant(Mutant::kLostAsksStay)) attempt_.fetch->lost_link(peer);
-  relinked(peer);
+  ++attempt_.lost_streams[peer];
+  repeat_questions(peer);
 }
 
 void Sync::relinked(PeerId peer) {
+  const auto lost = attempt_.lost_streams.find(peer);
+  if (lost == attempt_.lost_streams.end()) return;  // another stream of a link that is being opened
+  if (--lost->second == 0) attempt_.lost_streams.erase(lost);
+  repeat_questions(peer);
+}
+
+void Sync::repeat_questions(PeerId peer) {
   attempt_.fellows.relinked(peer);
   attempt_.query.forget(peer);
   if (attempt_.fetch && !mutant(Mutant::kLostAsksStay)) attempt_.fetch->forget_asked(peer);

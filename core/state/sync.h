@@ -195,14 +195,15 @@ class Sync {
     SourceReach reach;
     FellowOffers fellows;
     Requests requests;
-    std::optional<Fetch> fetch;               // Invariant: only if this peer receives and knows all digests
-    std::map<PieceIndex, Arriving> arriving;  // Invariant: empty before the fetch begins
-    std::vector<PieceIndex> here;             // pieces that were fetched, in the order of their arrival
+    std::map<PeerId, std::uint32_t> lost_streams;  // that no other stream has replaced yet
+    std::optional<Fetch> fetch;                    // Invariant: only if this peer receives and knows all digests
+    std::map<PieceIndex, Arriving> arriving;       // Invariant: empty before the fetch begins
+    std::vector<PieceIndex> here;                  // pieces that were fetched, in the order of their arrival
   };
   template <typename Archive>
   void archive_of(Archive& a, Attempt& attempt) {
     a.all(attempt.name, attempt.elected, attempt.receives, attempt.stopped, attempt.query, attempt.trust, attempt.reach,
-          attempt.fellows, attempt.requests, attempt.arriving, attempt.here);
+          attempt.fellows, attempt.requests, attempt.lost_streams, attempt.arriving, attempt.here);
     const std::uint32_t count = own_.pieces().count();
     bool fetches = attempt.fetch.has_value();
     std::vector<PieceIndex> missing = fetches ? attempt.fetch->missing() : std::vector<PieceIndex>{};
@@ -231,6 +232,7 @@ class Sync {
   void watch_sources(const std::set<PeerId>& linked, Instant now);
   void ask_digests(const std::set<PeerId>& linked, Instant now, Messages& out);
   void tell_fellows(const std::set<PeerId>& linked, Messages& out);
+  void repeat_questions(PeerId peer);
   void begin_fetch();
   void adopt();
 

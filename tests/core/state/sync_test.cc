@@ -260,7 +260,7 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   EXPECT_FALSE(look(0, {fellow}));
   EXPECT_FALSE(look(2, {fellow}));
   EXPECT_FALSE(look(3, {{0, 1}, fellow})) << "a source is linked in time";
-  newcomer.sync->relinked({0, 1});
+  newcomer.sync->link_lost({0, 1});
   EXPECT_FALSE(look(4, {fellow}));
   EXPECT_FALSE(look(6, {fellow}));
   EXPECT_TRUE(look(7, {fellow}));
@@ -343,6 +343,33 @@ TEST(Sync, AReceiverThatIsCompleteServesWhatItHadFromTheBeginning) {
   }
 }
 
+// The other side answers on a stream that is gone already, until it notices: when another stream replaces that one.
+TEST(Sync, QuestionsAreRepeatedWhenAStreamIsReplacedAndNotWhenALinkIsWidened) {
+  Host source({0, 1}, kSizes, 7, 4);
+  Host receiver({0, 2}, kSizes, 8, 0);
+  for (Host* host : {&source, &receiver}) (void)digests_of(*host);
+  const Digest root = source.sync->claim().root;
+  receiver.sync->elected({}, {4, root, lineage_of({}, root), {source.id}, {receiver.id}});
+  const auto asks = [&] {
+    Sync::Messages out;
+    receiver.sync->ask({source.id}, {}, out);
+    return out.size();
+  };
+  EXPECT_EQ(asks(), 1U);
+  receiver.sync->relinked(source.id);
+  EXPECT_EQ(asks(), 0U) << "a second stream of the link";
+  for (int stream = 0; stream < 2; ++stream) {
+    receiver.sync->link_lost(source.id);
+    EXPECT_EQ(asks(), 1U);
+  }
+  for (int stream = 0; stream < 2; ++stream) {
+    receiver.sync->relinked(source.id);
+    EXPECT_EQ(asks(), 1U);
+  }
+  receiver.sync->relinked(source.id);
+  EXPECT_EQ(asks(), 0U);
+}
+
 // A link was opened again between a question and its answer, so that the question was repeated.
 TEST(Sync, AnAnswerThatComesTwiceIsNoLie) {
   Host source({0, 1}, {kMaxDigestsPerMessage + 10}, 7, 4);
@@ -367,7 +394,7 @@ TEST(Sync, AnAnswerThatComesTwiceIsNoLie) {
     receiver.sync->ask({source.id}, {}, out);
     ASSERT_EQ(out.size(), 1U);
     ASSERT_TRUE(source.sync->on_ask(receiver.id, std::get<wire::AskDigests>(out[0].second)));
-    receiver.sync->relinked(source.id);
+    receiver.sync->link_lost(source.id);
   }
   out.clear();
   receiver.sync->ask({source.id}, {}, out);
