@@ -51,10 +51,10 @@ TEST_F(Waiting, AMemberThatHasNotCalledIsNamedWithWhatItDoes) {
     says(second, came);
     says(late, busy);
     const std::string name = "p" + std::to_string(late);
-    const std::string others =
-        "p" + std::to_string(std::min(first, second)) + " and p" + std::to_string(std::max(first, second));
-    const std::string text = "all_reduce with tag " + std::to_string(tag) + " has waited 3.0 s for " + name +
-                             ", which is in no call; " + others + " have called it";
+    std::string text = "all_reduce with tag ";
+    text.append(std::to_string(tag)).append(" has waited 3.0 s for ").append(name).append(", which is in no call; p");
+    text.append(std::to_string(std::min(first, second))).append(" and p");
+    text.append(std::to_string(std::max(first, second))).append(" have called it");
     for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(told(i), text);
   }
   const auto status = run.coordinator.status().waits;

@@ -16,7 +16,7 @@ using wire::CallStage;
 using wire::Collective;
 
 const Duration kLong = Options{}.link_heartbeat * kLongWaitBeats;
-constexpr Duration kAMoment = milliseconds(1);
+constexpr Duration kTick = milliseconds(1);
 
 struct LongWaits : testing::Test, Peer3 {
   void pass(Duration time) {
@@ -33,9 +33,9 @@ struct LongWaits : testing::Test, Peer3 {
 TEST_F(LongWaits, ACallThatWaitsIsToldOnce) {
   launch(Collective::kAllReduce);
   pass(kLong / 2);
-  pass(kLong / 2 - kAMoment);
+  pass(kLong / 2 - kTick);
   EXPECT_TRUE(said().empty());
-  pass(kAMoment);
+  pass(kTick);
   ASSERT_EQ(said().size(), 1U);
   EXPECT_EQ(said()[0].key, key());
   EXPECT_EQ(said()[0].stage, CallStage::kCalled);
@@ -47,7 +47,7 @@ TEST_F(LongWaits, ACallThatWaitsIsToldOnce) {
 
 TEST_F(LongWaits, ACallThatEndsInTimeIsNotTold) {
   launch(Collective::kBarrier);
-  pass(kLong - kAMoment);
+  pass(kLong - kTick);
   const auto* done = coordinator->last<wire::Done>();
   ASSERT_NE(done, nullptr);
   coordinator->say(wire::Commit{done->key, done->attempt, done->hash, false, {}});
@@ -122,9 +122,9 @@ TEST_F(LongWaits, WhatTheCoordinatorSaysIsNoted) {
 TEST_F(LongWaits, TransfersAreListedWhileTheyWait) {
   const auto lists = [&] { return coordinator->all<wire::TransfersWait>(); };
   const CallId receive = me.receive(kLow, Tag{3}, 100);
-  pass(kLong - kAMoment);
+  pass(kLong - kTick);
   const CallId send = me.send(kHigh, Tag{4}, 100'000);
-  pass(kAMoment);
+  pass(kTick);
   ASSERT_EQ(lists().size(), 1U);
   EXPECT_EQ(lists()[0].transfers, (std::vector<wire::TransferWait>{{kLow, Tag{3}, true, kLong}}));
   pass(kLong);
