@@ -105,6 +105,11 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
   for (const wire::WaitStatus& wait : reply.waits) {
     nlohmann::json w = {{"call", wait.call}, {"seconds", wait.age.seconds()}, {"text", wait.text}};
     if (wait.call != "admit") w["tag"] = wait.key.tag.value;
+    if (wait.key.cohort.value != 0) {
+      w["group"] = wait.key.group.value;
+      w["cohort"] = wait.key.cohort.value;
+      w["use"] = wait.key.use;
+    }
     w["come"] = nlohmann::json::array();
     for (const PeerId peer : wait.come) w["come"].push_back(id_text(peer));
     w["missing"] = nlohmann::json::array();

@@ -180,14 +180,14 @@ void Waits::tell_admits() {
 
 // ---- in words ----
 
-// "a", "a and b", "a, b and 3 others".
-std::string Waits::names(const std::vector<PeerId>& peers) const {
+// "a", "a and b", "a, b, c and 3 others"; each with what `of` says of it.
+std::string Waits::names(const std::vector<PeerId>& peers, const std::function<std::string(PeerId)>& of) const {
   constexpr std::size_t kMostNamed = 4;
   const std::size_t named = peers.size() <= kMostNamed ? peers.size() : kMostNamed - 1;
   std::string text;
   for (std::size_t i = 0; i < named; ++i) {
     const bool last = i + 1 == peers.size();
-    text += (i == 0 ? "" : last ? " and " : ", ") + participants_.name_of(peers[i]);
+    text += (i == 0 ? "" : last ? " and " : ", ") + participants_.name_of(peers[i]) + (of ? of(peers[i]) : "");
   }
   if (named < peers.size()) text += " and " + std::to_string(peers.size() - named) + " others";
   return text;
@@ -198,11 +198,11 @@ std::string Waits::describe(const RoundKey& bundle, const Call& call, Instant no
   const std::vector<PeerId> peers = missing(bundle, call);
   const std::vector<PeerId> come(call.come.begin(), call.come.end());
   if (peers.empty()) return text + ": all " + std::to_string(come.size()) + " members have called it";
-  text += " for " + names(peers);
-  if (peers.size() == 1) {
-    const auto busy = call.busy.find(peers.front());
-    text += busy == call.busy.end() ? std::string(", which has not answered") : ", which is " + busy->second;
-  }
+  const auto what_it_does = [&](PeerId peer) {
+    const auto busy = call.busy.find(peer);
+    return " (" + (busy == call.busy.end() ? std::string("no answer") : busy->second) + ")";
+  };
+  text += " for " + names(peers, what_it_does);
   return text + "; " + names(come) + have_called(come.size());
 }
 

@@ -164,7 +164,7 @@ void Context::archive(Archive& a) {
 template <typename Archive>
 void Rounds::archive(Archive& a) {
   LOCKSTEP_ASSERT(!relinks_);  // between two steps
-  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_, look_at_);
+  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_, look_at_, announce_at_);
   if constexpr (Archive::kLoads) {
     const auto sound = [](const LaunchQueue::Entry& entry) { return entry.stop || !validate(entry.request); };
     if (!queue_.all_of(sound)) a.fail();

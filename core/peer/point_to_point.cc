@@ -234,6 +234,16 @@ void PointToPoint::tell_long_waits() {
   long_waits_.told = std::move(told);
 }
 
+std::string PointToPoint::oldest() const {
+  const auto send = std::find_if(sends_.begin(), sends_.end(),
+                                 [](const auto& entry) { return !entry.second.end && !entry.second.asked; });
+  const auto receive = std::find_if(receives_.begin(), receives_.end(),
+                                    [](const auto& entry) { return !entry.second.end && !entry.second.arrival; });
+  const bool sends = send != sends_.end() && (receive == receives_.end() || send->first < receive->first);
+  if (sends) return words_of(send->second.what, "send");
+  return receive == receives_.end() ? std::string{} : words_of(receive->second.what, "recv");
+}
+
 void PointToPoint::note_wait(const Transfer& what, std::string_view verb, Duration age) const {
   const std::string text = wire::has_waited(words_of(what, verb), std::nullopt, age) + ": " + waits_for(what, verb);
   context_.note(

@@ -89,6 +89,8 @@ class PointToPoint final : public TransferOwner {
   }
   [[nodiscard]] bool empty() const { return sends_.empty() && receives_.empty() && closing_.empty(); }
   [[nodiscard]] std::size_t calls() const { return sends_.size() + receives_.size(); }
+  // The oldest call that waits for its partner, in words; empty: there is none.
+  [[nodiscard]] std::string oldest() const;
   // Sends of others that no receive has taken.
   [[nodiscard]] std::size_t remembered() const { return arrivals_.size(); }
 

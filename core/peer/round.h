@@ -53,6 +53,7 @@ struct Attempt {
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
   bool eager = false;                                         // its segment goes to downstream without a Ready
+  bool silent = false;                                        // no neighbour has heard of it (rule 43)
   bool told_wait = false;                                     // the coordinator knows that it waits (rule 54)
   std::uint64_t moved = 0;                                    // bytes, when a long wait was last looked for
   std::vector<std::optional<std::uint64_t>> rank_parameters;  // of each rank, where the collective has rank parameters
@@ -94,7 +95,7 @@ struct Attempt {
   template <typename Archive>
   void archive(Archive& a) {
     a.all(key, generation, ring, rank, distance, sizes, peer_commit, direct, mismatched, downstream_ready, eager,
-          told_wait, moved, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
+          silent, told_wait, moved, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
   }
 };
 

@@ -93,7 +93,21 @@ void Rounds::pull(const RoundKey& key) {
   for (std::size_t n = 0; n <= ahead; ++n) {
     const std::uint64_t order = queue_.nth(key.tag, 0);
     begin(order, queue_.take(order));
+    // The neighbour on the other side may keep this call in its queue, too.
+    if (Round* const begun = rounds_.find(order)) announce_if_silent(*begun);
   }
+}
+
+// A peer that neither sends the first segment of a small round nor asks for one says nothing: its upstream neighbour,
+// which may keep the call in its queue, would never begin it.
+void Rounds::announce_if_silent(Round& round) {
+  if (!round.is<stage::Running>() || !std::exchange(round.attempt->silent, false)) return;
+  if (round.bytes_moved() == 0) greetings_.announce(round);
+}
+
+void Rounds::announce_silent() {
+  announce_at_ = kNever;
+  for (auto& [order, round] : rounds_) announce_if_silent(round);
 }
 
 // A call has come to the queue: a neighbour may have begun its round before, or the round is over for all.

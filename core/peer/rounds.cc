@@ -4,6 +4,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/base/text.h"
 #include "core/peer/validate_call.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
@@ -88,6 +89,7 @@ bool Rounds::stop(CallId call, const std::string& why) {
 }
 
 std::optional<Admission::RunEnds> Rounds::on_timer() {
+  if (context_.now >= announce_at_) announce_silent();
   if (context_.now >= look_at_) tell_long_waits();
   std::vector<std::uint64_t> due;
   for (const auto& [order, round] : rounds_) {
@@ -221,6 +223,8 @@ void Rounds::begin_operation(Round& round) {
   round.stage = stage::Running{};
   if (attempt.world() > 1) {
     greetings_.greet(round, eager_rounds());
+    attempt.silent = attempt.operation->is_one_small_segment();
+    if (attempt.silent) announce_at_ = std::min(announce_at_, context_.now + context_.options.link_heartbeat / 4);
     take_readies(round);
     stops_as_mismatch(round, attempt.upstream(), greetings_.take_early(round));
   }
@@ -678,7 +682,7 @@ void Rounds::tell_wait(Round& round) {
                                        {}});
 }
 
-void Rounds::on_awaited(const wire::CallAwaited& in) {
+void Rounds::on_awaited(const wire::CallAwaited& in, const std::string& transfer) {
   if (in.missing > 0) {
     return context_.note({.kind = trace::Kind::kCallWaits,
                           .view = {},
@@ -687,7 +691,7 @@ void Rounds::on_awaited(const wire::CallAwaited& in) {
                           .number = in.missing,
                           .text = in.text});
   }
-  Round* const round = rounds_.find(in.key);
+  Round* const round = find_or_pull(in.key);
   if (round != nullptr && !round->has_outcome()) {
     if (round->generation == in.attempt) tell_wait(*round);
     return;
@@ -700,13 +704,13 @@ void Rounds::on_awaited(const wire::CallAwaited& in) {
   } else {
     const Cohort* const cohort = views_.cohort_of(in.key);
     if (cohort == nullptr || cohort->attempt_of(in.key) != in.attempt) return;
-    answer.busy = busy(in.key.tag);
+    answer.busy = std::string(cut(busy(in.key.tag, transfer), kMaxBusyBytes));
   }
   context_.session.say(answer);
 }
 
 // What this peer does, while others wait for its call with this tag.
-std::string Rounds::busy(Tag tag) const {
+std::string Rounds::busy(Tag tag, const std::string& transfer) const {
   if (queue_.count(tag) > 0) return "full: its call waits for a place among the rounds in flight";
   if (admission_.admits()) return "in admit";
   for (const auto& [order, round] : rounds_) {
@@ -714,7 +718,7 @@ std::string Rounds::busy(Tag tag) const {
     return "in " + std::string(wire::name_of(round.request.collective)) + " with tag " +
            std::to_string(round.request.tag.value);
   }
-  return "in no call";
+  return transfer.empty() ? "in no call" : "in " + transfer;
 }
 
 // ---- the end ----

@@ -87,7 +87,8 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] std::string on_ask_outline(const wire::AskOutline& ask);
   [[nodiscard]] std::string on_ask_entry(const wire::AskEntry& ask);
   // Members wait long for a call (rule 54).
-  void on_awaited(const wire::CallAwaited& in);
+  // `transfer`: the send or receive that the program waits for; empty: none.
+  void on_awaited(const wire::CallAwaited& in, const std::string& transfer);
 
   // ---- changes of the membership ----
 
@@ -160,7 +161,8 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] std::size_t waiting_bytes() const { return queue_.bytes(); }
   [[nodiscard]] std::size_t calls() const { return rounds_.calls() + queue_.calls(); }
   [[nodiscard]] Instant deadline() const {
-    return std::min({rounds_.deadline(), queue_.deadline(), rounds_.empty() ? kNever : look_at_});
+    return std::min(
+        {rounds_.deadline(), queue_.deadline(), rounds_.empty() ? kNever : std::min(look_at_, announce_at_)});
   }
   // Pieces of states that could be sent now, if the pace allows it.
   [[nodiscard]] bool has_pieces() const { return rounds_.has_pieces(); }
@@ -198,6 +200,8 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] bool begin_waiting(bool some_ended);
   [[nodiscard]] Round* find_or_pull(const RoundKey& key);
   void pull(const RoundKey& key);
+  void announce_if_silent(Round& round);
+  void announce_silent();
   void pull_launched(Tag tag);
   void pull_decided();
   void pull_announced();
@@ -241,7 +245,7 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] Duration long_wait() const { return context_.options.link_heartbeat * kLongWaitBeats; }
   void tell_long_waits();
   void tell_wait(Round& round);
-  [[nodiscard]] std::string busy(Tag tag) const;
+  [[nodiscard]] std::string busy(Tag tag, const std::string& transfer) const;
 
   void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
   [[nodiscard]] std::size_t eager_rounds() const;
@@ -270,7 +274,8 @@ class Rounds final : public NeighbourOwner {
   bool pulls_wait_ = false;       // rounds that wait in the queue shall begin, and there were no places
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
-  Instant look_at_ = kNever;  // for calls that wait long
+  Instant look_at_ = kNever;      // for calls that wait long
+  Instant announce_at_ = kNever;  // rounds of which no neighbour has heard
   bool direct_ = false;
   bool relinks_ = false;  // in this step
 };

@@ -86,7 +86,7 @@ def test_a_call_that_waits_is_explained(coordinator: lockstep.Coordinator, late:
             peer.ask("heard")
             said = peer.line()
             assert said.startswith("heard WARNING call-waits"), said
-            assert f"for {'abc'[late]}, which is in no call; " in said, said
+            assert f"for {'abc'[late]} (in no call); " in said, said
             assert all(name in said.partition("; ")[2] for name in names), said
         missing.ask("reduce", 5)
         for peer in peers:

@@ -52,7 +52,7 @@ TEST_F(Waiting, AMemberThatHasNotCalledIsNamedWithWhatItDoes) {
     says(late, busy);
     const std::string name = "p" + std::to_string(late);
     std::string text = "all_reduce with tag ";
-    text.append(std::to_string(tag)).append(" has waited 3.0 s for ").append(name).append(", which is in no call; p");
+    text.append(std::to_string(tag)).append(" has waited 3.0 s for ").append(name).append(" (in no call); p");
     text.append(std::to_string(std::min(first, second))).append(" and p");
     text.append(std::to_string(std::max(first, second))).append(" have called it");
     for (std::uint32_t i = 0; i < 3; ++i) EXPECT_EQ(told(i), text);
@@ -80,19 +80,18 @@ TEST_F(Waiting, AMemberThatDoesNotAnswerIsNamedAfterASilence) {
   run.pass(seconds(2));
   EXPECT_EQ(told(0), "");
   run.pass(seconds(2));
-  EXPECT_NE(told(0).find(" for p2, which has not answered; p0 and p1 have called it"), std::string::npos) << told(0);
+  EXPECT_NE(told(0).find(" for p2 (no answer); p0 and p1 have called it"), std::string::npos) << told(0);
 }
 
 TEST_F(Waiting, ALateComerIsTakenOffTheListAndTheNextIsTold) {
   says(0, waits(CallStage::kCalled));
   says(1, waits(CallStage::kToCome, "in admit"));
   says(2, waits(CallStage::kToCome, "in no call"));
-  EXPECT_NE(told(0).find(" for p1 and p2; p0 has called it"), std::string::npos) << told(0);
+  EXPECT_NE(told(0).find(" for p1 (in admit) and p2 (in no call); p0 has called it"), std::string::npos) << told(0);
   says(1, waits(CallStage::kCalled));
   run.pass(seconds(1));
   says(2, waits(CallStage::kToCome, "in barrier with tag 9"));
-  EXPECT_NE(told(0).find(" for p2, which is in barrier with tag 9; p0 and p1 have called it"), std::string::npos)
-      << told(0);
+  EXPECT_NE(told(0).find(" for p2 (in barrier with tag 9); p0 and p1 have called it"), std::string::npos) << told(0);
 }
 
 TEST_F(Waiting, IsToldAgainEachMinute) {

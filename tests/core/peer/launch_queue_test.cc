@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/core/peer/peer3.h"
@@ -37,8 +38,9 @@ Options windowed(std::uint32_t window) {
 // A member of three with a window of two rounds, that has launched so many calls. Two of them began in launch order,
 // the third passes.
 struct Burst {
-  explicit Burst(std::size_t count = 6, std::uint32_t window = 2, Duration timeout = {})
-      : run(windowed(window), {kLow, kMe, kHigh}), tags(tags_in_turn(count)) {
+  explicit Burst(std::size_t count = 6, std::uint32_t window = 2, Duration timeout = {},
+                 std::uint64_t its_elements = 3000, std::vector<PeerId> ring = {kLow, kMe, kHigh})
+      : run(windowed(window), std::move(ring)), tags(tags_in_turn(count)), elements(its_elements) {
     for (const std::uint64_t tag : tags) launch(tag, timeout);
   }
   void launch(std::uint64_t tag, Duration timeout = {}) {
@@ -47,7 +49,7 @@ struct Burst {
     request.type = DataType::kF32;
     request.tag = Tag{tag};
     request.timeout = timeout;
-    calls.push_back(run.me.launch(request, 3000, 0));
+    calls.push_back(run.me.launch(request, elements, 0));
     run.me.run();
   }
   [[nodiscard]] std::size_t waiting() const { return run.me.footprint().waiting; }
@@ -63,6 +65,7 @@ struct Burst {
 
   Peer3 run;
   std::vector<std::uint64_t> tags;
+  std::uint64_t elements;
   std::vector<CallId> calls;
 };
 
@@ -94,6 +97,22 @@ TEST(LaunchQueue, ANeighbourPullsACallForward) {
   EXPECT_FALSE(burst.begun(burst.tags[4]));
   burst.run.stopped({burst.tags[0]});
   EXPECT_TRUE(burst.begun(burst.tags[4]));
+}
+
+// The coordinator knows of members that wait for a call. A small round, of which this peer would say nothing by itself,
+// is announced at once: the call may wait in the queue of the next peer upstream, too.
+TEST(LaunchQueue, AQuestionOfTheCoordinatorPullsACallForward) {
+  const std::vector<PeerId> silent = {kMe, kHigh, kLow};  // rank 1 sends first
+  for (const std::uint64_t elements : {3U, 3000U}) {
+    Burst burst(6, 2, {}, elements, silent);
+    const std::uint64_t last = burst.tags[5];
+    EXPECT_FALSE(burst.begun(last));
+    burst.run.coordinator->say(wire::CallAwaited{Peer3::key(last), Generation{1}, wire::Collective::kAllReduce, 0, {}});
+    burst.run.me.run();
+    EXPECT_TRUE(burst.begun(last));
+    ASSERT_NE(burst.run.coordinator->last<wire::CallWaits>(), nullptr);
+    EXPECT_EQ(burst.run.coordinator->last<wire::CallWaits>()->stage, wire::CallStage::kCalled);
+  }
 }
 
 TEST(LaunchQueue, ACallThatANeighbourHasBegunBeginsAtItsLaunch) {

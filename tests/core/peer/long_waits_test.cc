@@ -102,6 +102,35 @@ TEST_F(LongWaits, ARoundThatIsOverIsCalledSo) {
   EXPECT_EQ(said()[1].stage, CallStage::kToCome);
 }
 
+TEST_F(LongWaits, AMemberInATransferSaysSo) {
+  (void)me.receive(kLow, Tag{3}, 100);
+  asks(key(7));
+  ASSERT_EQ(said().size(), 1U);
+  EXPECT_EQ(said()[0].busy, "in recv of u8 [100] with tag 3 from p1");
+  launch(Collective::kBarrier, 8);
+  asks(key(7));
+  EXPECT_EQ(said()[1].busy, "in barrier with tag 8");
+}
+
+// Rule 43. Rank 1 sends the first segment of a small all-reduce. The others send nothing before they have received, so
+// whoever keeps the call in a queue upstream would not hear of it.
+TEST(SilentRounds, ASmallRoundThatMovesNothingIsAnnouncedToUpstream) {
+  for (const std::vector<PeerId>& ring : {std::vector{kMe, kHigh, kLow}, std::vector{kHigh, kLow, kMe}}) {
+    Peer3 run(options(), ring);
+    const auto pass = [&](Duration time) {
+      run.me.pass(time);
+      run.me.run();
+    };
+    run.launch(Collective::kAllReduce, 7, 1, 3);
+    EXPECT_EQ(run.low->count<wire::Ready>(), 0U);
+    pass(Options{}.link_heartbeat / 4);
+    ASSERT_EQ(run.low->count<wire::Ready>(), 1U);
+    EXPECT_EQ(run.low->last<wire::Ready>()->key, Peer3::key(7));
+    pass(Options{}.link_heartbeat);
+    EXPECT_EQ(run.low->count<wire::Ready>(), 1U) << "once";
+  }
+}
+
 TEST_F(LongWaits, AMemberInAdmitSaysSo) {
   (void)me.admit(2);
   asks(key(7));
