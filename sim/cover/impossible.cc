@@ -152,6 +152,7 @@ constexpr Reason kImpossible[] = {
 };
 
 constexpr Reason kUnreached[] = {
+    {kPeerFault, "frozen", "strangers", "strangers come in the round trip between a proposal and its installation"},
     {kCoordinatorMessage, "seeing-off admitting settling", "TransfersWait",
      "a transfer has waited for six heartbeats at the moment of an admission, or while the last member leaves"},
     {kPeerMessage, "leaving", "SendReady",
