@@ -181,7 +181,7 @@ void Waits::tell_admits() {
 // ---- in words ----
 
 // "a", "a and b", "a, b, c and 3 others"; each with what `of` says of it.
-std::string Waits::names(const std::vector<PeerId>& peers, const std::function<std::string(PeerId)>& of) const {
+std::string Waits::names(const std::vector<PeerId>& peers, const Words& of) const {
   constexpr std::size_t kMostNamed = 4;
   const std::size_t named = peers.size() <= kMostNamed ? peers.size() : kMostNamed - 1;
   std::string text;
@@ -203,19 +203,19 @@ std::string Waits::describe(const RoundKey& bundle, const Call& call, Instant no
     return " (" + (busy == call.busy.end() ? std::string("no answer") : busy->second) + ")";
   };
   text += " for " + names(peers, what_it_does);
-  return text + "; " + names(come) + have_called(come.size());
+  return text + "; " + names(come, {}) + have_called(come.size());
 }
 
 std::string Waits::describe(const Admits& admits, Instant now) const {
   std::string text = wire::has_waited("admit", std::nullopt, now - admits.since) + " for ";
   if (!admits.missing.empty()) {
-    text += names(admits.missing);
+    text += names(admits.missing, {});
   } else {
     text += std::to_string(admits.at_least) + " members: there are " +
             std::to_string(membership_.view().members.size()) + ", and " +
             std::to_string(membership_.admissible().size()) + " that could be admitted";
   }
-  return text + "; " + names(admits.come) + have_called(admits.come.size());
+  return text + "; " + names(admits.come, {}) + have_called(admits.come.size());
 }
 
 std::vector<wire::WaitStatus> Waits::status(Instant now) const {

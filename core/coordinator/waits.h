@@ -96,8 +96,8 @@ class Waits {
   [[nodiscard]] Admits admits() const;
   void tell_admits();
   void note(const RoundKey& round, std::uint32_t missing, const std::string& text) const;
-  [[nodiscard]] std::string names(const std::vector<PeerId>& peers,
-                                  const std::function<std::string(PeerId)>& of = {}) const;
+  using Words = std::function<std::string(PeerId)>;  // empty: none
+  [[nodiscard]] std::string names(const std::vector<PeerId>& peers, const Words& of) const;
   [[nodiscard]] std::string describe(const RoundKey& bundle, const Call& call, Instant now) const;
   [[nodiscard]] std::string describe(const Admits& admits, Instant now) const;
 
