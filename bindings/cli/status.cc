@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -62,6 +63,12 @@ nlohmann::json json_of(const wire::Member& member) {
           {"address", member.address.text()}};
 }
 
+nlohmann::json json_of(const std::vector<PeerId>& peers) {
+  nlohmann::json ids = nlohmann::json::array();
+  for (const PeerId peer : peers) ids.push_back(id_text(peer));
+  return ids;
+}
+
 nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates>& rates) {
   nlohmann::json j;
   j["version"] = 1;
@@ -110,10 +117,8 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
       w["cohort"] = wait.key.cohort.value;
       w["use"] = wait.key.use;
     }
-    w["come"] = nlohmann::json::array();
-    for (const PeerId peer : wait.come) w["come"].push_back(id_text(peer));
-    w["missing"] = nlohmann::json::array();
-    for (const PeerId peer : wait.missing) w["missing"].push_back(id_text(peer));
+    w["come"] = json_of(wait.come);
+    w["missing"] = json_of(wait.missing);
     j["waits"].push_back(std::move(w));
   }
   if (rates) {

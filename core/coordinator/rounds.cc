@@ -53,6 +53,11 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
   LOCKSTEP_UNREACHABLE();
 }
 
+const std::vector<wire::Member>& nobody() {
+  static const std::vector<wire::Member> kNobody;
+  return kNobody;
+}
+
 std::string cut_text(std::string text) {
   if (text.size() > kMaxTextBytes) text.resize(kMaxTextBytes);
   return text;
@@ -96,15 +101,14 @@ std::optional<Generation> Rounds::attempt_of(const RoundKey& key) const {
 }
 
 const std::vector<wire::Member>& Rounds::members_of(const RoundKey& key, Generation attempt) const {
-  static const std::vector<wire::Member> kNobody;
   const Group* group = group_of(key);
-  if (group == nullptr) return kNobody;
+  if (group == nullptr) return nobody();
   const auto at = group->generations.find(attempt);
-  return at == group->generations.end() ? kNobody : at->second;
+  return at == group->generations.end() ? nobody() : at->second;
 }
 
 const std::vector<wire::Member>& Rounds::contributors(const RoundKey& key, Generation attempt) const {
-  return members_of(key, attempt_of(key) == attempt ? attempt : Generation{});
+  return attempt_of(key) == attempt ? members_of(key, attempt) : nobody();
 }
 
 std::vector<RoundKey> Rounds::bound_with(const RoundKey& key) const {

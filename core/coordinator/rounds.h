@@ -58,7 +58,8 @@ class Rounds {
   [[nodiscard]] bool compares_watched() const { return comparison_ && comparison_->watched(); }
   // Commits without the missing answers.
   DoneResult give_up_comparison();
-  // In rank order; nobody: this attempt is not the present one.
+  [[nodiscard]] static bool has_member(const std::vector<wire::Member>& members, PeerId peer);
+  // In rank order. Empty if this attempt is not the present one.
   [[nodiscard]] const std::vector<wire::Member>& contributors(const RoundKey& key, Generation attempt) const;
 
   // ---- stops ----
@@ -173,7 +174,6 @@ class Rounds {
 
   // ---- rounds.cc ----
 
-  [[nodiscard]] static bool has_member(const std::vector<wire::Member>& members, PeerId peer);
   [[nodiscard]] const Cohort* cohort_of(const RoundKey& key) const;
   [[nodiscard]] const Group* group_of(const RoundKey& key) const;
   // The generation in which the round is attempted now. Nothing: there is no such cohort or group.

@@ -44,8 +44,7 @@ std::vector<PeerId> Waits::missing(const RoundKey& bundle, const Call& call) con
 
 // A message about a round that is decided, or an attempt that is given up, may have been on its way.
 void Waits::on_call(PeerId from, const wire::CallWaits& in) {
-  const auto& members = rounds_.contributors(in.key, in.attempt);
-  if (std::none_of(members.begin(), members.end(), [&](const wire::Member& m) { return m.id == from; })) return;
+  if (!Rounds::has_member(rounds_.contributors(in.key, in.attempt), from)) return;
   const RoundKey bundle = bundle_of(in.key);
   auto at = calls_.find(bundle);
   if (in.stage == wire::CallStage::kOver) {

@@ -16,6 +16,7 @@
 #include "core/peer/options.h"
 #include "core/peer/session.h"
 #include "core/trace/event.h"
+#include "core/wire/limits.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
@@ -38,6 +39,8 @@ struct Context {
   void note(trace::Event event) const { out().emplace_back(std::move(event)); }
   void start_jobs(const std::optional<JobPrefix>& prefix) { jobs.start(prefix, out()); }
 
+  // A call that has waited for so long is told to the coordinator (rule 54).
+  [[nodiscard]] Duration long_wait() const { return options.link_heartbeat * kLongWaitBeats; }
   [[nodiscard]] Instant deadline_after(Duration timeout) const { return timeout.ns > 0 ? now + timeout : kNever; }
   [[nodiscard]] std::string name_of(PeerId peer) const;
 

@@ -101,7 +101,7 @@ void PointToPoint::send(Send in) {
   send.deadline = context_.deadline_after(in.what.timeout);
   if (send.deadline != kNever) deadlines_.emplace(send.deadline, order);
   calls_.emplace(in.call, order);
-  long_waits_.look_at = std::min(long_waits_.look_at, send.launched + long_wait());
+  look_after(send.launched);
   const std::uint64_t bytes = in.what.memory.length;
   send.segments = OutgoingSegments(in.what.memory, transfer_segment_bytes(bytes, context_.options.segment_bytes));
   send.jobs = context_.jobs.open(Jobs::Use::kSend, order);
@@ -121,7 +121,7 @@ void PointToPoint::receive(Receive in) {
   receive.deadline = context_.deadline_after(in.what.timeout);
   if (receive.deadline != kNever) deadlines_.emplace(receive.deadline, order);
   calls_.emplace(in.call, order);
-  long_waits_.look_at = std::min(long_waits_.look_at, receive.launched + long_wait());
+  look_after(receive.launched);
   waiting_[in.what.tag].insert(order);
   find_arrival(order);
   const auto at = receives_.find(order);
@@ -204,22 +204,27 @@ void PointToPoint::on_timer() {
   }
 }
 
+void PointToPoint::look_after(Instant launched) {
+  long_waits_.look_at = std::min(long_waits_.look_at, launched + context_.long_wait());
+}
+
 // Rule 54: the coordinator gets the list of the oldest transfers that wait for their partner, when it has changed.
 void PointToPoint::tell_long_waits() {
   long_waits_.look_at = kNever;
   std::map<Order, std::pair<const Transfer*, Duration>> waits;
   const auto look = [&](Order order, const Transfer& what, Instant launched) {
     const Duration age = context_.now - launched;
-    long_waits_.look_at = std::min(long_waits_.look_at, (age < long_wait() ? launched : context_.now) + long_wait());
-    if (age < long_wait()) return;
+    const bool is_long = age >= context_.long_wait();
+    look_after(is_long ? context_.now : launched);
+    if (!is_long) return;
     waits.emplace(order, std::pair{&what, age});
     if (waits.size() > kMaxWaitsTold) waits.erase(std::prev(waits.end()));
   };
   for (const auto& [order, send] : sends_) {
-    if (!send.end && !send.asked) look(order, send.what, send.launched);
+    if (send.waits()) look(order, send.what, send.launched);
   }
   for (const auto& [order, receive] : receives_) {
-    if (!receive.end && !receive.arrival) look(order, receive.what, receive.launched);
+    if (receive.waits()) look(order, receive.what, receive.launched);
   }
   wire::TransfersWait said;
   std::set<Order> told;
@@ -235,10 +240,9 @@ void PointToPoint::tell_long_waits() {
 }
 
 std::string PointToPoint::oldest() const {
-  const auto send = std::find_if(sends_.begin(), sends_.end(),
-                                 [](const auto& entry) { return !entry.second.end && !entry.second.asked; });
-  const auto receive = std::find_if(receives_.begin(), receives_.end(),
-                                    [](const auto& entry) { return !entry.second.end && !entry.second.arrival; });
+  const auto waits = [](const auto& entry) { return entry.second.waits(); };
+  const auto send = std::find_if(sends_.begin(), sends_.end(), waits);
+  const auto receive = std::find_if(receives_.begin(), receives_.end(), waits);
   const bool sends = send != sends_.end() && (receive == receives_.end() || send->first < receive->first);
   if (sends) return words_of(send->second.what, "send");
   return receive == receives_.end() ? std::string{} : words_of(receive->second.what, "recv");

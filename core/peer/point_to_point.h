@@ -114,6 +114,7 @@ class PointToPoint final : public TransferOwner {
     std::optional<JobPrefix> jobs;
     std::optional<Error> end;  // kOk: delivered; the memory comes back, then the call completes
 
+    [[nodiscard]] bool waits() const { return !end && !asked; }  // for its receive
     [[nodiscard]] bool is_small() const { return segments.tensor().segments() <= 1; }
     template <typename Archive>
     void archive(Archive& a) {
@@ -127,6 +128,8 @@ class PointToPoint final : public TransferOwner {
     Instant deadline = kNever;
     std::optional<Order> arrival;
     std::optional<Error> end;
+
+    [[nodiscard]] bool waits() const { return !end && !arrival; }  // for a send
     template <typename Archive>
     void archive(Archive& a) {
       a.all(call, what, launched, deadline, arrival, end);
@@ -211,7 +214,7 @@ class PointToPoint final : public TransferOwner {
   void offer_queued(PeerId to, Pair& pair);
   void list(Order order, Sending& send);
   void prepare(Sending& send);
-  [[nodiscard]] Duration long_wait() const { return context_.options.link_heartbeat * kLongWaitBeats; }
+  void look_after(Instant launched);
   void tell_long_waits();
   void note_wait(const Transfer& what, std::string_view verb, Duration age) const;
   void end_call(Order order, Status status, const std::string& text, bool tell);

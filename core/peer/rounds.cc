@@ -19,6 +19,11 @@ std::string time_text(Duration time) {
   return ms > 0 && ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
+// "all_reduce with tag 3".
+std::string words_of(const Request& request) {
+  return std::string(wire::name_of(request.collective)) + " with tag " + std::to_string(request.tag.value);
+}
+
 }  // namespace
 
 // ---- calls ----
@@ -100,8 +105,7 @@ std::optional<Admission::RunEnds> Rounds::on_timer() {
     Round* const found = rounds_.find(order);
     if (found == nullptr) continue;
     Round& round = *found;
-    const std::string what =
-        std::string(wire::name_of(round.request.collective)) + " with tag " + std::to_string(round.request.tag.value);
+    const std::string what = words_of(round.request);
     if (round.stop) {
       std::string text = "no verdict on " + what + " within ";
       text.append(time_text(context_.options.abort_grace)).append(" of asking to stop it; left the run");
@@ -156,8 +160,8 @@ void Rounds::begin_attempt(Round& round) {
   round.generation = cohort.attempt_of(*round.key);
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
-  look_at_ =
-      std::min(look_at_, std::max(round.launched + long_wait() / 2, context_.now + context_.options.link_heartbeat));
+  look_at_ = std::min(
+      look_at_, std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat));
   if (attempt.direct) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
@@ -655,7 +659,7 @@ void Rounds::end_early(Round& round, Status status, const std::string& text) {
 
 // Rule 54: the oldest calls that wait long, and have moved no byte since the last look, are told, once in each attempt.
 void Rounds::tell_long_waits() {
-  const Duration between = long_wait() / 2;
+  const Duration between = context_.long_wait() / 2;
   look_at_ = kNever;
   std::size_t told = 0;
   for (auto& [order, round] : rounds_) {
@@ -665,7 +669,7 @@ void Rounds::tell_long_waits() {
     if (context_.now < first || !round.attempted()) continue;
     const std::uint64_t moved = round.bytes_moved();
     const bool stands = std::exchange(round.attempt->moved, moved) == moved;
-    if (!stands || context_.now < round.launched + long_wait() || told == kMaxWaitsTold) continue;
+    if (!stands || context_.now < round.launched + context_.long_wait() || told == kMaxWaitsTold) continue;
     ++told;
     tell_wait(round);
   }
@@ -709,14 +713,12 @@ void Rounds::on_awaited(const wire::CallAwaited& in, const std::string& transfer
   context_.session.say(answer);
 }
 
-// What this peer does, while others wait for its call with this tag.
+// Others wait for this peer's call with this tag: the call that this peer is in instead.
 std::string Rounds::busy(Tag tag, const std::string& transfer) const {
   if (queue_.count(tag) > 0) return "full: its call waits for a place among the rounds in flight";
   if (admission_.admits()) return "in admit";
   for (const auto& [order, round] : rounds_) {
-    if (!round.open()) continue;
-    return "in " + std::string(wire::name_of(round.request.collective)) + " with tag " +
-           std::to_string(round.request.tag.value);
+    if (round.open()) return "in " + words_of(round.request);
   }
   return transfer.empty() ? "in no call" : "in " + transfer;
 }

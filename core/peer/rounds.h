@@ -242,7 +242,6 @@ class Rounds final : public NeighbourOwner {
 
   // ---- long waits ----
 
-  [[nodiscard]] Duration long_wait() const { return context_.options.link_heartbeat * kLongWaitBeats; }
   void tell_long_waits();
   void tell_wait(Round& round);
   [[nodiscard]] std::string busy(Tag tag, const std::string& transfer) const;

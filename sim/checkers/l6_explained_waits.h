@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <set>
 #include <string>
 
 #include "core/base/ids.h"
@@ -37,8 +37,8 @@ class ExplainedWaits {
 
   // The coordinator has said that members of a round are missing. `called`: members that had called it at the time of
   // surely_known(). `members`: of the group.
-  [[nodiscard]] Complaint told(const trace::Event& event, std::size_t called, std::size_t members, Instant now) {
-    told_.try_emplace(event.round, now);
+  [[nodiscard]] Complaint told(const trace::Event& event, std::size_t called, std::size_t members) {
+    told_.insert(event.round);
     if (!judges_ || event.number + called <= members) return {};
     return text_of(event.round) + " is said to wait for " + std::to_string(event.number) + " of " +
            std::to_string(members) + " members, and " + std::to_string(called) + " had called it: " + event.text;
@@ -62,7 +62,7 @@ class ExplainedWaits {
   Duration news_;
   Duration noticed_;
   bool judges_ = false;
-  std::map<RoundKey, Instant> told_;  // since when
+  std::set<RoundKey> told_;
 };
 
 }  // namespace lockstep::sim

@@ -151,7 +151,7 @@ void World::on_told_wait(const trace::Event& event) {
     const Call* const call = cast_.contribution(member.id, event.round);
     return call != nullptr && call->made < checkers_.waits.surely_known(now_);
   });
-  chronicle_.check("L6", checkers_.waits.told(event, static_cast<std::size_t>(called), view.members.size(), now_));
+  chronicle_.check("L6", checkers_.waits.told(event, static_cast<std::size_t>(called), view.members.size()));
 }
 
 void World::tell_io(const SimProcess& process, const io::Effect& effect) {
