@@ -37,7 +37,7 @@ Holdings Coordinator::Machine::holdings() {
   held.streams = connections_.size();
   held.waiting = membership_.candidates().size();
   held.strangers = connections_.size() - std::min(connections_.size(), participants_.size());
-  held.broken = membership_.broken_pairs();
+  held.broken = membership_.broken_entries();
   held.tags = rounds_.agreed_entries();
   held.digests = publications_.entries();
   held.spare = connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups();

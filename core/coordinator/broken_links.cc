@@ -112,8 +112,7 @@ bool BrokenLinks::has_others(const std::vector<wire::Member>& members, const Pai
 }
 
 BrokenLinks::Links BrokenLinks::links_of(PeerId peer) const {
-  constexpr Instant kEver{INT64_MIN};
-  return {membership_.broken_links_of(peer, counts_from()), membership_.broken_links_of(peer, kEver)};
+  return {membership_.broken_links_of(peer, counts_from()), membership_.ever_broken_links_of(peer)};
 }
 
 // Of each pair, the member with more broken links must go, else the later one. A link that no ring has needed for a

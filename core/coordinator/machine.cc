@@ -438,7 +438,7 @@ void Coordinator::Machine::install() {
   if (proposal.admission) begin_cohort(proposal);
   waits_.drop_stale();
   const bool founds = membership_.view().members.empty() && !view.members.empty();
-  membership_.install(view);
+  membership_.install(view, proposal.change.left);
   if (founds) newcomers_.ask_remaining();
   for (const PeerId peer : proposal.change.lost) lost_.erase(peer);
   for (const PeerId leaver : proposal.change.left) {

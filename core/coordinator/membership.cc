@@ -34,6 +34,8 @@ bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const 
   return false;
 }
 
+bool is_end_of(PeerId peer, const Pair& pair) { return pair.first == peer || pair.second == peer; }
+
 }  // namespace
 
 std::optional<Error> Membership::validate(const Candidate& candidate) const {
@@ -147,15 +149,23 @@ std::vector<wire::Member> Membership::next_members(const std::set<PeerId>& gone,
   return members;
 }
 
-void Membership::install(wire::View view) {
+void Membership::install(wire::View view, const std::set<PeerId>& left) {
   if (view_.members.empty() && !view.members.empty()) {
     auto_admit_ = candidates_.at(view.members.front().id).auto_admit;
   }
   LOCKSTEP_ASSERT(view.number >= view_.number);  // rule 28: numbers never go back
   view_ = std::move(view);
   for (const wire::Member& member : view_.members) candidates_.erase(member.id);
-  std::erase_if(broken_,
-                [&](const auto& entry) { return !contains(entry.first.first) || !contains(entry.first.second); });
+  const auto is_gone = [&](const Pair& pair, bool counts) {
+    const bool first_stays = contains(pair.first);
+    if (first_stays && contains(pair.second)) return false;
+    const PeerId gone = first_stays ? pair.second : pair.first;
+    if (counts && left.contains(gone)) ++links_to_left_[first_stays ? pair.first : pair.second];
+    return true;
+  };
+  std::erase_if(broken_, [&](const auto& entry) { return is_gone(entry.first, !entry.second.avoid); });
+  std::erase_if(mended_, [&](const Pair& pair) { return is_gone(pair, true); });
+  std::erase_if(links_to_left_, [&](const auto& entry) { return !contains(entry.first); });
 }
 
 bool Membership::lay_ring(std::vector<wire::Member>& ring) const {
@@ -216,8 +226,16 @@ std::vector<Pair> Membership::unavoidable(const std::vector<wire::Member>& membe
 Instant Membership::mark_broken(Pair pair, Instant now, bool avoid) {
   Broken& mark = broken_.try_emplace(pair, Broken{now, now, avoid}).first->second;
   mark.said = now;
+  if (!avoid) mended_.erase(pair);
   if (!avoid && std::exchange(mark.avoid, false)) mark.since = now;
   return mark.since;
+}
+
+void Membership::forget_broken(Pair pair) {
+  const auto at = broken_.find(pair);
+  if (at == broken_.end()) return;
+  if (!at->second.avoid) mended_.insert(pair);
+  broken_.erase(at);
 }
 
 bool Membership::is_only_avoided(Pair pair) const {
@@ -238,8 +256,16 @@ bool Membership::said_since(Pair pair, Instant then) const {
 std::size_t Membership::broken_links_of(PeerId peer, Instant then) const {
   return static_cast<std::size_t>(std::count_if(broken_.begin(), broken_.end(), [&](const auto& entry) {
     const auto& [pair, mark] = entry;
-    return (pair.first == peer || pair.second == peer) && mark.said >= then && !mark.avoid;
+    return is_end_of(peer, pair) && mark.said >= then && !mark.avoid;
   }));
+}
+
+std::size_t Membership::ever_broken_links_of(PeerId peer) const {
+  constexpr Instant kEver{INT64_MIN};
+  const auto to_left = links_to_left_.find(peer);
+  const auto mended = std::ranges::count_if(mended_, [&](const Pair& pair) { return is_end_of(peer, pair); });
+  return broken_links_of(peer, kEver) + static_cast<std::size_t>(mended) +
+         (to_left == links_to_left_.end() ? 0 : to_left->second);
 }
 
 }  // namespace lockstep::coordinator

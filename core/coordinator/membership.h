@@ -73,8 +73,8 @@ class Membership {
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 
-  // Installs the view. Its members wait no longer.
-  void install(wire::View view);
+  // Installs the view. Its members wait no longer. `left`: peers that are not in it because they have left.
+  void install(wire::View view, const std::set<PeerId>& left = {});
 
   // These two members cannot reach each other. Returns the time of the first such report. `avoid`: rings had better
   // avoid the link; it costs no member the run.
@@ -88,16 +88,19 @@ class Membership {
   [[nodiscard]] Instant broken_since(Pair pair, Instant now) const;
   // Whether the link was reported since then. If not, it may work again: no ring has needed it.
   [[nodiscard]] bool said_since(Pair pair, Instant then) const;
-  void forget_broken(Pair pair) { broken_.erase(pair); }
+  // Rings need not avoid this link any longer. That it was broken still counts for its ends.
+  void forget_broken(Pair pair);
   // The pairs of ring neighbours whose link is broken, because no order of the ring avoids that.
   [[nodiscard]] std::vector<Pair> unavoidable(const std::vector<wire::Member>& members) const;
-  [[nodiscard]] std::size_t broken_pairs() const { return broken_.size(); }
+  [[nodiscard]] std::size_t broken_entries() const { return broken_.size() + mended_.size() + links_to_left_.size(); }
   // The number of links of this peer that were reported as broken since then.
   [[nodiscard]] std::size_t broken_links_of(PeerId peer, Instant then) const;
+  // The number of all its links that were ever reported, less those to lost peers, whose fault they may have been.
+  [[nodiscard]] std::size_t ever_broken_links_of(PeerId peer) const;
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(view_, auto_admit_, candidates_, broken_);
+    a.all(view_, auto_admit_, candidates_, broken_, mended_, links_to_left_);
   }
 
  private:
@@ -117,6 +120,8 @@ class Membership {
     }
   };
   std::map<Pair, Broken> broken_;
+  std::set<Pair> mended_;                          // were broken, and may work again
+  std::map<PeerId, std::uint32_t> links_to_left_;  // number of a member's broken links to peers that have left since
 };
 
 }  // namespace lockstep::coordinator

@@ -123,14 +123,52 @@ TEST(Membership, ARingOfThreeCannotAvoidABrokenPair) {
   EXPECT_TRUE(membership.unavoidable(membership.next_members({id(2)}, {})).empty());
 }
 
+void install_without(Membership& membership, std::uint64_t gone, bool left) {
+  wire::View next;
+  next.number.value = membership.view().number.value + 1;
+  next.members = membership.next_members({id(gone)}, {});
+  membership.install(next, left ? std::set{id(gone)} : std::set<PeerId>{});
+}
+
 TEST(Membership, ABrokenPairIsForgottenWithItsMembers) {
   Membership membership = run_of(4);
   membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
-  wire::View next;
-  next.number = ViewNumber{2};
-  next.members = membership.next_members({id(2)}, {});
-  membership.install(next);
+  install_without(membership, 2, false);
   EXPECT_EQ(membership.broken_links_of(id(1), Instant{}), 0U);
+  EXPECT_EQ(membership.ever_broken_links_of(id(1)), 0U);
+}
+
+// A lost peer may have been the faulty end. One that left proves nothing for the end that stays.
+TEST(Membership, ALinkToAPeerThatLeftStillCounts) {
+  for (const bool mended : {false, true}) {
+    Membership membership = run_of(5);
+    membership.mark_broken(pair_of(id(1), id(2)), Instant{1});
+    membership.mark_broken(pair_of(id(1), id(3)), Instant{1}, true);  // only to avoid
+    if (mended) membership.forget_broken(pair_of(id(1), id(2)));
+    install_without(membership, 2, true);
+    install_without(membership, 3, true);
+    EXPECT_EQ(membership.broken_links_of(id(1), Instant{}), 0U);
+    EXPECT_EQ(membership.ever_broken_links_of(id(1)), 1U);
+    EXPECT_EQ(membership.ever_broken_links_of(id(4)), 0U);
+    EXPECT_EQ(membership.broken_entries(), 1U);
+    install_without(membership, 1, true);
+    EXPECT_EQ(membership.broken_entries(), 0U);
+  }
+}
+
+// However often it breaks.
+TEST(Membership, ALinkThatMayWorkAgainStillCountsOnce) {
+  Membership membership = run_of(4);
+  const Pair pair = pair_of(id(1), id(2));
+  for (std::int64_t i = 1; i <= 3; ++i) {
+    membership.mark_broken(pair, Instant{i});
+    EXPECT_EQ(membership.ever_broken_links_of(id(1)), 1U);
+    membership.forget_broken(pair);
+    EXPECT_FALSE(membership.is_marked(pair));
+    EXPECT_EQ(membership.ever_broken_links_of(id(1)), 1U);
+    EXPECT_EQ(membership.ever_broken_links_of(id(2)), 1U);
+    EXPECT_EQ(membership.ever_broken_links_of(id(3)), 0U);
+  }
 }
 
 // Known since the first report, and reported again by the last.
