@@ -560,12 +560,17 @@ std::uint64_t Causes::disturbances(const Call& call, const wire::View* founding,
   if (founding == nullptr) return 0;
   std::vector<std::uint32_t> members;
   Instant since = call.made;
+  std::uint64_t let_go = 0;
   for (const wire::Member& member : founding->members) {
-    if (const auto process = excuses_.process_of(member.id)) members.push_back(*process);
+    const auto process = excuses_.process_of(member.id);
     const Call* const theirs = find(member.id, call.outcome->round);
     if (theirs != nullptr) since = std::min(since, theirs->made);
+    if (!process) continue;
+    members.push_back(*process);
+    // A member that has not launched the round lets links go that it does not need, and bytes may be on their way.
+    let_go += excuses_.links_let_go(call.process, *process, call.made, theirs == nullptr ? now_ : theirs->made);
   }
-  return excuses_.disturbances(members, since);
+  return excuses_.disturbances(members, since) + let_go;
 }
 
 }  // namespace lockstep::sim

@@ -196,6 +196,13 @@ bool Excuses::calm_since(Instant moment) const {
          });
 }
 
+std::uint64_t Excuses::links_let_go(std::uint32_t process, std::uint32_t other, Instant from, Instant until) const {
+  const auto first = std::ranges::partition_point(let_go_, [&](const LetGo& end) { return end.learnt < from; });
+  return static_cast<std::uint64_t>(std::count_if(first, let_go_.end(), [&](const LetGo& end) {
+    return end.process == process && end.other == other && end.ended < until;
+  }));
+}
+
 std::uint64_t Excuses::disturbances(const std::vector<std::uint32_t>& processes, Instant from) const {
   const auto is_in = [&](std::uint32_t process) {
     return std::find(processes.begin(), processes.end(), process) != processes.end();

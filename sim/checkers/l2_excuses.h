@@ -50,6 +50,10 @@ class Excuses {
   void died(std::uint32_t process);
   void began(const Entry& entry);
   void ended(const Entry& entry);  // ends the newest such fault that has not ended
+  // The process learns that the other has ended a stream, at that time and in good order.
+  void let_go(std::uint32_t process, std::uint32_t other, Instant ended) {
+    let_go_.push_back({process, other, ended, now_});
+  }
 
   [[nodiscard]] Life& life(std::uint32_t process) { return lives_[process]; }
   [[nodiscard]] const Life& life(std::uint32_t process) const { return lives_[process]; }
@@ -82,6 +86,9 @@ class Excuses {
 
   // How many faults that cost streams or members have touched these processes from `from` on; and everybody's.
   [[nodiscard]] std::uint64_t disturbances(const std::vector<std::uint32_t>& processes, Instant from) const;
+  // How many streams the other has ended before `until`, and the process has learnt so from `from` on.
+  [[nodiscard]] std::uint64_t links_let_go(std::uint32_t process, std::uint32_t other, Instant from,
+                                           Instant until) const;
   // Nothing has happened from so long before this moment on that its traces were gone by then.
   [[nodiscard]] bool calm_since(Instant moment) const;
 
@@ -104,6 +111,13 @@ class Excuses {
   std::vector<Life> lives_;
   std::vector<Excuse> excuses_;
   std::vector<Excuse> programs_;  // faults of programs
+  struct LetGo {
+    std::uint32_t process = 0;
+    std::uint32_t other = 0;
+    Instant ended;
+    Instant learnt;
+  };
+  std::vector<LetGo> let_go_;  // in the order of `learnt`
 };
 
 }  // namespace lockstep::sim

@@ -212,6 +212,7 @@ void Network::close(std::uint32_t process, const io::Close& close, Instant now) 
   Side& s = side(end);
   s.asked = true;
   if (s.state == State::kClosing) return;  // the answer is on its way, for another reason
+  if (close.flush_first) s.ended = now;
   if (side(other(end)).state != State::kUnborn) send(end, 0, close.flush_first ? Mark::kEnd : Mark::kReset, now);
   start_close(end, io::CloseReason::kAsked, now);
 }
@@ -405,6 +406,8 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
   port.ends[s.id.value % 2][s.id.value / 2] = kNoEnd;
   std::erase(port.order, end);
   std::erase_if(port.early, [&](const Early& early) { return early.end == end; });  // core frees that memory
+  const Side& far = side(other(end));
+  if (reason != io::CloseReason::kAsked && far.ended != kNever) user_.let_go(s.process, far.process, far.ended);
   user_.tell(s.process, io::Closed{s.id, reason, std::string(name_of(reason))});
 }
 

@@ -66,6 +66,8 @@ class NetworkUser {
   virtual bool lies_about(std::uint32_t /*process*/, const BufferRef& /*payload*/) { return false; }
   // A bit of what one host sends to another has flipped.
   virtual void flipped(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
+  // A process learns of the end of a stream that the other has ended, at that time and in good order.
+  virtual void let_go(std::uint32_t /*process*/, std::uint32_t /*other*/, Instant /*ended*/) {}
   // Core or the simulator broke the contract of core/io/stream.h.
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
@@ -208,6 +210,7 @@ class Network {
     bool end_seen = false;  // FIN or RST came and waits to be noticed
     io::CloseReason end_reason = io::CloseReason::kEnd;
     bool asked = false;       // core said Close
+    Instant ended = kNever;   // when core ended the stream in good order
     std::uint64_t draws = 0;  // made for this side
     Withholding answers;      // of a peer to the coordinator
     Pipe in;

@@ -119,6 +119,9 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   bool stalled(std::uint32_t process) override;
   bool lies_about(std::uint32_t process, const BufferRef& payload) override;
   void flipped(std::uint32_t from, std::uint32_t to) override;
+  void let_go(std::uint32_t process, std::uint32_t other, Instant ended) override {
+    checkers_.causes.let_go(process, other, ended);
+  }
   void contract_broken(std::uint32_t process, std::string what) override;
 
   // StrangersHost
