@@ -56,7 +56,8 @@ class BrokenLinks {
   [[nodiscard]] Instant counts_from() const { return context_.now - context_.options.link_patience * 2; }
   [[nodiscard]] Answer report_to_avoid(PeerId from, const wire::LinkBroken& in, const wire::Member& member);
   // The numbers of its broken links. A report of long ago breaks a tie: it proves little, and a place in the list of
-  // members proves nothing. So does a report of a link to a peer that has left. A link to the next neighbour may take as long to be reported as an old report counts.
+  // members proves nothing. A report of a link to a peer that has left counts as such. A link to the next neighbour may
+  // take as long to be reported as an old report counts.
   struct Links {
     std::size_t lately = 0;
     std::size_t ever = 0;
