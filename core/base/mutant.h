@@ -40,6 +40,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is retried") \
   X(kMinimumIgnored, "minimum-ignored", "S10", kRare, "a round goes on below the minimum world") \
   X(kMismatchUnseen, "mismatch-unseen", "S10 L2", kCommon, "the arguments of neighbours are not compared") \
+  X(kSyncMakesAMember, "sync-makes-a-member", "L2", kRare, \
+    "a newcomer that has only synced counts as a full member: its wrong arguments end everybody's call") \
   X(kMisfitEndsAll, "misfit-ends-all", "L2", kNeedle, \
     "a newcomer whose arguments differ ends the calls of all members") \
   X(kRefusalUntold, "refusal-untold", "L1 L2 S10", kRare, "the others do not learn that a member refuses its call") \

@@ -352,9 +352,16 @@ void Rounds::take_out(const RoundKey& key, PeerId newcomer, Status status, std::
 
 std::optional<PeerId> Rounds::newcomer_of(const std::pair<PeerId, PeerId>& two) const {
   if (mutant(Mutant::kMisfitEndsAll)) return std::nullopt;
-  const bool first = newcomers_.contains(two.first);
-  if (first == newcomers_.contains(two.second)) return std::nullopt;
-  return first ? two.first : two.second;
+  const Standing first = standing_of(two.first);
+  const Standing second = standing_of(two.second);
+  if (first == second) return std::nullopt;
+  return first < second ? two.first : two.second;
+}
+
+Rounds::Standing Rounds::standing_of(PeerId peer) const {
+  const auto at = newcomers_.find(peer);
+  const Standing standing = at == newcomers_.end() ? Standing::kFull : at->second;
+  return standing == Standing::kSynced && mutant(Mutant::kSyncMakesAMember) ? Standing::kFull : standing;
 }
 
 bool Rounds::is_parting(const RoundKey& key, Generation attempt) const {
@@ -363,9 +370,17 @@ bool Rounds::is_parting(const RoundKey& key, Generation attempt) const {
   return std::any_of(members.begin(), members.end(), [&](const wire::Member& m) { return parting_.contains(m.id); });
 }
 
-void Rounds::has_contributed(const std::vector<wire::Member>& members) {
+void Rounds::has_contributed(const std::vector<wire::Member>& members, const wire::Descriptor& what) {
   if (newcomers_.empty()) return;
-  for (const wire::Member& member : members) newcomers_.erase(member.id);
+  for (const wire::Member& member : members) {
+    const auto at = newcomers_.find(member.id);
+    if (at == newcomers_.end()) continue;
+    if (what.collective == wire::Collective::kSync) {
+      at->second = Standing::kSynced;
+    } else {
+      newcomers_.erase(at);
+    }
+  }
 }
 
 void Rounds::gone(const std::set<PeerId>& peers) {
@@ -409,7 +424,7 @@ void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, 
     result.committed.back().commit.state_difference = cut_text(std::move(text));
   }
   for (const RoundKey& each : bound) {
-    has_contributed(members_of(each, attempt));
+    has_contributed(members_of(each, attempt), rounds_.at(each).what);
     note_agreed(each, attempt);
     forget(each);
   }
@@ -514,7 +529,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   for (const wire::Verdict& verdict : verdicts) {
     if (verdict.status != Status::kOk) continue;
     commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
-    has_contributed(members_of(verdict.key, verdict.attempt));
+    has_contributed(members_of(verdict.key, verdict.attempt), rounds_.at(verdict.key).what);
     note_agreed(verdict.key, verdict.attempt);
   }
   gone(change.lost);
@@ -624,7 +639,13 @@ void Rounds::admit(const wire::View& next, const std::map<PeerId, std::vector<wi
     });
   };
   for (const wire::Member& member : next.members) {
-    if (!was_member(member.id)) newcomers_.insert(member.id);
+    if (!was_member(member.id)) newcomers_.emplace(member.id, Standing::kNew);
+  }
+  if (!cohorts_.empty()) {  // a member that was alone has committed its rounds by itself (rule 33)
+    for (const auto& [id, group] : std::prev(cohorts_.end())->second.groups) {
+      const std::vector<wire::Member>& members = group.generations.at(group.current);
+      if (members.size() == 1) newcomers_.erase(members.front().id);
+    }
   }
   std::vector<CohortId> ended;
   for (const auto& [id, cohort] : cohorts_) {

@@ -198,12 +198,15 @@ class Rounds {
             DoneResult& result);
   // This newcomer ends alone; its call ends with this status.
   void take_out(const RoundKey& key, PeerId newcomer, Status status, std::string text, DoneResult& result);
-  // The newcomer of these two, if the other one is none.
+  // How far a member has got: in no round that has committed, in nothing but syncs, in another call (rule 52).
+  enum class Standing : std::uint8_t { kNew, kSynced, kFull };
+  [[nodiscard]] Standing standing_of(PeerId peer) const;
+  // The one of these two that has got less far.
   [[nodiscard]] std::optional<PeerId> newcomer_of(const std::pair<PeerId, PeerId>& two) const;
   // A member of this attempt is being taken out of the run (rules 52, 53): the attempt decides nothing any more.
   [[nodiscard]] bool is_parting(const RoundKey& key, Generation attempt) const;
-  // Members have taken part in a round that has committed: they are newcomers no longer.
-  void has_contributed(const std::vector<wire::Member>& members);
+  // Members have taken part in a round that has committed.
+  void has_contributed(const std::vector<wire::Member>& members, const wire::Descriptor& what);
   void gone(const std::set<PeerId>& peers);
   // All members of this group have claimed. If all members of the bound groups have, elects states of one revision
   // (rule 25). Without such a revision, the round ends before any state is overwritten. Newcomers whose states are
@@ -252,7 +255,7 @@ class Rounds {
   Tally asked_by_;                            // of stops_
   std::map<RoundKey, wire::Verdict> closed_;  // verdicts of an admission that its message could not carry
   std::map<RoundKey, Generation> kept_;       // for leavers
-  std::set<PeerId> newcomers_;                // members that have taken part in no round that has committed
+  std::map<PeerId, Standing> newcomers_;      // members that are not full ones
   std::set<PeerId> parting_;                  // newcomers that are being taken out of the run (rules 52, 53)
 };
 

@@ -51,7 +51,13 @@ std::string PointToPoint::waits_for(const Transfer& what, std::string_view verb)
     return "there is no connection to " + name_of(what.peer);
   }
   if (verb == "send") return name_of(what.peer) + " has not received it";
-  return what.peer.is_nobody() ? "no member has sent it" : name_of(what.peer) + " has not sent it";
+  if (what.peer.is_nobody()) return "no member has sent it";
+  const std::string name = name_of(what.peer);
+  if (const auto pair = pairs_.find(what.peer); pair != pairs_.end() && pair->second.open_here >= kMaxOffers) {
+    return std::to_string(kMaxOffers) + " sends of " + name +
+           " wait here to be received, and it offers no more before: receive these first";
+  }
+  return name + " has not sent it";
 }
 
 // ---- calls ----
@@ -107,7 +113,7 @@ void PointToPoint::send(Send in) {
   send.jobs = context_.jobs.open(Jobs::Use::kSend, order);
   if (fits_early(send.segments.tensor())) prepare(send);
   Pair& pair = pair_with(in.what.peer);
-  pair.queued.push_back(order);
+  pair.queued.insert(order);
   offer_queued(in.what.peer, pair);
 }
 
@@ -136,10 +142,10 @@ void PointToPoint::receive(Receive in) {
 // receiver keeps few such.
 void PointToPoint::offer_queued(PeerId to, Pair& pair) {
   while (!pair.queued.empty() && pair.open.size() + pair.held.size() < kMaxOffers) {
-    const Order order = pair.queued.front();
+    const Order order = *pair.queued.begin();
     Sending& send = sends_.at(order);
     if (send.segments.jobs_running() > 0) return;  // its hash
-    pair.queued.pop_front();
+    pair.queued.erase(pair.queued.begin());
     send.id = ++pair.offered;
     send.eager = fits_early(send.segments.tensor()) && pair.eager < kMaxEagerSends;
     if (send.eager) ++pair.eager;
@@ -289,7 +295,7 @@ void PointToPoint::end_send(Order order, Sending& send, Status status, std::stri
   const auto pair = pairs_.find(send.what.peer);
   if (pair == pairs_.end()) return;
   if (send.id == 0) {
-    std::erase(pair->second.queued, order);
+    pair->second.queued.erase(order);
     if (tell) offer_queued(pair->first, pair->second);
   } else if (tell) {
     pair->second.open.at(send.id).order = 0;

@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -163,7 +162,7 @@ class PointToPoint final : public TransferOwner {
   // What is between this peer and one other.
   struct Pair {
     NumberedMessages messages;
-    std::deque<Order> queued;            // sends that are not offered yet
+    std::set<Order> queued;              // sends that are not offered yet
     std::uint64_t offered = 0;           // the last id
     std::map<std::uint64_t, Open> open;  // offered and not answered, by id
     std::map<std::uint64_t, bool> held;  // in the other side's early buffer; whether as an eager send

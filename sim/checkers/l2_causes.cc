@@ -100,6 +100,9 @@ void Causes::called(const Call& call) {
 
 void Causes::launched(const Call& call, bool misuses) {
   if (misuses) excuses_.launches(call.process, call.id, call.launch.cohort);
+  if (call.kind == CallKind::kCollective && call.request.collective == wire::Collective::kSync) {
+    syncs_.insert({call.launch.cohort, call.group, call.request.tag, call.launch.use});
+  }
 }
 
 // Whether each name of a list with commas belongs to a process for which `is` holds. Programs from outside choose their
@@ -207,7 +210,8 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   if (process == 0 && event.kind == trace::Kind::kCommitted) {
     committed_.insert(event.round);
     for (const Life& life : excuses_.lives()) {
-      if (life.view != nullptr && life.view->cohort >= event.round.cohort) may_have_contributed_.insert(life.id);
+      if (life.view == nullptr || life.view->cohort < event.round.cohort) continue;
+      may_have_contributed_.add(life.id, syncs_.contains(event.round));
     }
   }
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
@@ -221,9 +225,9 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
       return text_of(life.id) + " lost the run by a breach of the protocol: " + event.text;
     }
     if (event.status == Status::kMismatch) {  // rule 52
-      if (contributors_.contains(event.peer)) {
+      if (contributors_.full.contains(event.peer)) {
         return text_of(life.id) + " is taken out of the run for its arguments (" + event.text +
-               "), and has taken part in a round";
+               "), and has taken part in a round that was no sync";
       }
       misfits_.insert(event.peer);
       if (has_deviated_ || has_guests_) return {};
@@ -488,8 +492,9 @@ bool Causes::excuses_mismatch(const JudgedRound& round) const {
   std::ranges::copy_if(round.members, std::back_inserter(odd),
                        [&](std::uint32_t process) { return is_out_of_step(round, process); });
   if (odd.size() != 1 || odd.front() == round.call.process) return !odd.empty();
-  return may_have_contributed_.contains(excuses_.life(odd.front()).id) || round.any_member([&](std::uint32_t process) {
-    return process != odd.front() && !contributors_.contains(excuses_.life(process).id);
+  const int standing = may_have_contributed_.standing(excuses_.life(odd.front()).id);
+  return round.any_member([&](std::uint32_t process) {
+    return process != odd.front() && contributors_.standing(excuses_.life(process).id) <= standing;
   });
 }
 
@@ -529,7 +534,8 @@ Complaint Causes::aborted(const Call& call, const wire::View* founding, const Fi
   if (outcome.status == Status::kOk) {
     // Members may commit among themselves before the coordinator knows (rule 14): until then it counts no newcomer's.
     if (committed_.contains(outcome.round)) {
-      contributors_.insert(outcome.contributors->begin(), outcome.contributors->end());
+      const bool sync = call.request.collective == wire::Collective::kSync;
+      for (const PeerId peer : *outcome.contributors) contributors_.add(peer, sync);
     }
     return {};
   }

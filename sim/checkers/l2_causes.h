@@ -133,8 +133,22 @@ class Causes {
   bool has_strangers_ = false;
   bool has_deviated_ = false;              // a program was made to call something else, or nothing
   std::set<RoundKey> committed_;           // rounds that the coordinator has committed
-  std::set<PeerId> contributors_;          // members that have taken part in one of them
-  std::set<PeerId> may_have_contributed_;  // these, and members whose part in a round the coordinator may know alone
+  std::set<RoundKey> syncs_;
+  struct Members {
+    std::set<PeerId> any;   // that have taken part in a round
+    std::set<PeerId> full;  // in one that was no sync
+    [[nodiscard]] int standing(PeerId peer) const { return full.contains(peer) ? 2 : any.contains(peer) ? 1 : 0; }
+    void add(PeerId peer, bool sync) {
+      any.insert(peer);
+      if (!sync) full.insert(peer);
+    }
+    void erase(PeerId peer) {
+      any.erase(peer);
+      full.erase(peer);
+    }
+  };
+  Members contributors_;          // in committed_
+  Members may_have_contributed_;  // these, and members whose part in a round the coordinator may know alone
   std::set<PeerId> misfits_;               // taken out of the run for their arguments or states
   bool has_aborted_ = false;               // some call has ended without a result
   bool has_guests_ = false;

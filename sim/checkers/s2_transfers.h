@@ -60,9 +60,14 @@ class Transfers {
         return what + " (no side has a time-out)";
       case Status::kAborted:
         if (anybody(call, [](const Call& one) { return one.stopped; })) return {};
-        [[fallthrough]];
-      default: return what + " (both sides gave the same arguments, and nobody stopped the transfer)";
+        break;
+      case Status::kMismatch:
+      case Status::kStateConflict:  // rules 52 and 53: the run is over for the caller, with all of its calls
+        if (gone(call.peer)) return {};
+        break;
+      default: break;
     }
+    return what + " (both sides gave the same arguments, and nobody stopped the transfer)";
   }
 
   // Its caller has left the run politely, and the call is still open.

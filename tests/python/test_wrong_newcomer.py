@@ -40,13 +40,34 @@ WRONG: dict[str, tuple[Call, Call, list[str]]] = {
 @pytest.mark.parametrize("first", ["members", "newcomer"])
 @pytest.mark.parametrize("name", WRONG)
 def test_the_newcomer_ends_alone(name: str, first: str, peers: Peers, coordinator: lockstep.Coordinator) -> None:
+    expect_the_newcomer_alone(name, first, peers, coordinator)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("name", WRONG)
+def test_also_beside_a_lone_member_and_after_a_sync(
+    name: str, synced: bool, members: int, peers: Peers, coordinator: lockstep.Coordinator
+) -> None:
+    """A lone member has committed its calls by itself. A newcomer of the loop that all write syncs first."""
+    expect_the_newcomer_alone(name, "members", peers, coordinator, members, synced)
+
+
+def expect_the_newcomer_alone(
+    name: str, first: str, peers: Peers, coordinator: lockstep.Coordinator, members: int = 3, synced: bool = False
+) -> None:
     right, wrong, parts = WRONG[name]
-    admitted, begun = Meeting(4), threading.Event()
+    admitted, begun = Meeting(members + 1), threading.Event()
+
+    def sync_first(run: Run) -> None:
+        if synced:
+            run.sync(lockstep.State({"shared": np.zeros(3, np.float32)}), tag=9)
     errors: list[BaseException] = []
 
     def newcomer() -> None:
         with lockstep.connect(coordinator.address, listen_host="127.0.0.1", timeout=IN_TIME) as run:
             admitted()
+            sync_first(run)
             if first == "members":
                 begun.wait(IN_TIME)
             try:
@@ -61,8 +82,9 @@ def test_the_newcomer_ends_alone(name: str, first: str, peers: Peers, coordinato
         until(lambda: run.pending)
         run.admit()
         admitted()
+        sync_first(run)
         if first == "newcomer":
-            until(lambda: run.world_size == 3 or thread.is_alive())
+            until(lambda: run.world_size == members or thread.is_alive())
             threading.Event().wait(0.05)  # a head start; the result does not depend on it
         begun.set()
         right(run)
@@ -70,7 +92,7 @@ def test_the_newcomer_ends_alone(name: str, first: str, peers: Peers, coordinato
         return int(result.world_size)
 
     thread = threading.Thread(target=newcomer, daemon=True)
-    assert peers(3, main) == [3] * 3
+    assert peers(members, main) == [members] * members
     thread.join(IN_TIME)
     assert len(errors) == 1
     assert isinstance(errors[0], lockstep.Mismatch), errors

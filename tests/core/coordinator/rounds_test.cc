@@ -117,6 +117,69 @@ TEST_F(ANewcomer, LeavesAloneIfItsArgumentsDiffer) {
   EXPECT_FALSE(late.stop.has_value());
 }
 
+// The loop that everybody writes: a newcomer syncs first, and reduces then.
+TEST_F(ANewcomer, LeavesAloneIfItHasOnlySynced) {
+  for (const PeerId peer : {kA, kB, kC, kD}) (void)rounds_.on_claim(peer, claim(1));
+  EXPECT_TRUE(rounds_.on_done(kA, with(10, 8)).misfits.empty());
+  expect_d_alone(rounds_.on_done(kD, with(12, 8)));
+}
+
+TEST_F(ANewcomer, IsNoneAfterACallThatWasNoSync) {
+  for (const PeerId peer : {kA, kB, kC, kD}) (void)rounds_.on_claim(peer, claim(1));
+  for (const PeerId peer : {kA, kB, kC, kD}) (void)rounds_.on_done(peer, with(10, 8));
+  (void)rounds_.on_done(kA, with(10, 9));
+  const auto result = rounds_.on_done(kD, with(12, 9));
+  EXPECT_TRUE(result.misfits.empty());
+  EXPECT_TRUE(result.stop.has_value());
+}
+
+// They have only synced: nobody knows whose arguments are right.
+TEST(Founders, EndTogetherIfTheirFirstArgumentsDiffer) {
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.cohort = CohortId{1};
+  for (const PeerId peer : {kA, kB}) view.members.push_back({peer, {}, {}, {}, peer == kA ? "a" : "b"});
+  Rounds rounds;
+  rounds.admit(view, {});
+  wire::Claim claim{{CohortId{1}, {}, Tag{7}, 0}, Generation{1}, {}, {}, true, 1, {}, {}};
+  claim.what.collective = Collective::kSync;
+  for (const PeerId peer : {kA, kB}) (void)rounds.on_claim(peer, claim);
+  const auto done = [](std::uint64_t count) {
+    wire::Done said{{CohortId{1}, {}, Tag{8}, 0}, Generation{1}, {}, 0};
+    said.what.count = count;
+    return said;
+  };
+  (void)rounds.on_done(kA, done(10));
+  const auto result = rounds.on_done(kB, done(12));
+  EXPECT_TRUE(result.misfits.empty());
+  EXPECT_TRUE(result.stop.has_value());
+}
+
+// A member that was alone has committed its rounds by itself: the coordinator knows nothing of them (rule 33).
+TEST(LoneFounder, IsNoNewcomerBesideTheFirstOneThatComes) {
+  for (const bool it_came_first : {false, true}) {
+    wire::View view;
+    view.number = ViewNumber{1};
+    view.cohort = CohortId{1};
+    view.members.push_back({kA, {}, {}, {}, "a"});
+    Rounds rounds;
+    rounds.admit(view, {});
+    view.number = ViewNumber{2};
+    view.cohort = CohortId{2};
+    view.members.push_back({kB, {}, {}, {}, "b"});
+    rounds.admit(view, {});
+    const auto done = [](std::uint64_t count) {
+      wire::Done said{{CohortId{2}, {}, Tag{8}, 0}, Generation{2}, {}, 0};
+      said.what.count = count;
+      return said;
+    };
+    (void)rounds.on_done(it_came_first ? kB : kA, done(10));
+    const auto result = rounds.on_done(it_came_first ? kA : kB, done(12));
+    ASSERT_EQ(result.misfits.size(), 1U);
+    EXPECT_EQ(result.misfits.front().peer, kB);
+  }
+}
+
 TEST_F(ANewcomer, LeavesAloneIfItCameFirst) {
   EXPECT_TRUE(rounds_.on_done(kD, with(12)).misfits.empty());
   expect_d_alone(rounds_.on_done(kA, with(10)));

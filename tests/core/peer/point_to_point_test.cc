@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/kernels/checksum.h"
 #include "tests/core/peer/peer3.h"
@@ -262,6 +264,42 @@ TEST_F(Transfers, ATimeOutNamesTheCallAndWhatItWaitsFor) {
   EXPECT_EQ(status(call), Status::kTimedOut);
   EXPECT_EQ(run->me.outcome(call)->text,
             "recv of u8 [8] with tag 3 from p1: me timed out after 30 ms: p1 has not sent it");
+}
+
+// A sender offers so many before some are received. The receive of a later one cannot end, and its text does not blame
+// the sender.
+TEST_F(Transfers, ATimeOutSaysThatTheSenderMayOfferNoMore) {
+  for (std::uint64_t i = 1; i <= kMaxOffers; ++i) run->low->say(offer_of(i, 20'000, false));
+  run->me.run();
+  const Tag later{4};
+  const CallId call = run->me.receive(kLow, later, 8, milliseconds(30));
+  run->me.pass(milliseconds(30));
+  run->me.run();
+  EXPECT_EQ(run->me.outcome(call)->text,
+            "recv of u8 [8] with tag 4 from p1: me timed out after 30 ms: 16384 sends of p1 wait here to be received, and "
+            "it offers no more before: receive these first");
+}
+
+// A peer that takes quadratic time for them is silent for so long that it is evicted. The first 16,384 are offered, the
+// others are not. Of two tries the shorter counts.
+TEST(ManySends, TheLossOfTheirReceiverCostsTimeInProportion) {
+  const auto time_of = [](std::size_t sends) {
+    auto least = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < 2; ++i) {
+      Peer3 run;
+      std::vector<CallId> calls;
+      for (std::size_t n = 0; n < sends; ++n) calls.push_back(run.me.send(kHigh, kTag, 8));
+      run.me.run();
+      const auto begin = std::chrono::steady_clock::now();
+      run.install(run.loss_of(kHigh));
+      run.me.run();
+      least = std::min(least, std::chrono::steady_clock::now() - begin);
+      EXPECT_NE(run.me.outcome(calls.back()), nullptr);
+    }
+    return std::chrono::duration<double>(least).count();
+  };
+  const double few = time_of(17'000);
+  EXPECT_LT(time_of(60'000), few * 8);
 }
 
 // S11: a program may take its time to receive.
