@@ -131,8 +131,8 @@ class Causes {
   bool waits_for_more_ = false;
   bool only_flips_ = true;
   bool has_strangers_ = false;
-  bool has_deviated_ = false;              // a program was made to call something else, or nothing
-  std::set<RoundKey> committed_;           // rounds that the coordinator has committed
+  bool has_deviated_ = false;     // a program was made to call something else, or nothing
+  std::set<RoundKey> committed_;  // rounds that the coordinator has committed
   std::set<RoundKey> syncs_;
   struct Members {
     std::set<PeerId> any;   // that have taken part in a round
@@ -149,8 +149,8 @@ class Causes {
   };
   Members contributors_;          // in committed_
   Members may_have_contributed_;  // these, and members whose part in a round the coordinator may know alone
-  std::set<PeerId> misfits_;               // taken out of the run for their arguments or states
-  bool has_aborted_ = false;               // some call has ended without a result
+  std::set<PeerId> misfits_;      // taken out of the run for their arguments or states
+  bool has_aborted_ = false;      // some call has ended without a result
   bool has_guests_ = false;
   bool is_scripted_ = false;
 };

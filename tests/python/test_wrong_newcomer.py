@@ -62,6 +62,7 @@ def expect_the_newcomer_alone(
     def sync_first(run: Run) -> None:
         if synced:
             run.sync(lockstep.State({"shared": np.zeros(3, np.float32)}), tag=9)
+
     errors: list[BaseException] = []
 
     def newcomer() -> None:

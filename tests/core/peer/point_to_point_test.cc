@@ -276,8 +276,8 @@ TEST_F(Transfers, ATimeOutSaysThatTheSenderMayOfferNoMore) {
   run->me.pass(milliseconds(30));
   run->me.run();
   EXPECT_EQ(run->me.outcome(call)->text,
-            "recv of u8 [8] with tag 4 from p1: me timed out after 30 ms: 16384 sends of p1 wait here to be received, and "
-            "it offers no more before: receive these first");
+            "recv of u8 [8] with tag 4 from p1: me timed out after 30 ms: 16384 sends of p1 wait here to be received, "
+            "and it offers no more before: receive these first");
 }
 
 // A peer that takes quadratic time for them is silent for so long that it is evicted. The first 16,384 are offered, the
