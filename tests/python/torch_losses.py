@@ -155,8 +155,11 @@ def dead_coordinator() -> None:
     """Rank 0 dies, which runs the coordinator: the outcome of the barrier before may be lost with it."""
     with contextlib.suppress(lockstep.torch.CollectiveError):
         dies(0)
-    failure_of(dist.barrier)
-    failure_of(lambda: dist.all_reduce(torch.ones(3)))
+    for call in (dist.barrier, lambda: dist.all_reduce(torch.ones(3))):
+        error = failure_of(call)
+        assert error.lost[0] == 0
+        assert "rank 0 ran the coordinator of this group" in str(error)
+        assert "shrink" not in str(error)
     group: Any = dist.group.WORLD
     assert group.get_error() == torch._C._distributed_c10d.ErrorType.COMM_ERROR
     row("rank 0")

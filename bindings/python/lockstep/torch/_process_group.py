@@ -875,17 +875,18 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         text = str(error)
         if isinstance(error, TimedOut):
             text = f"the timeout of the call has passed: {text}"
-        run_is_over = isinstance(error, (NotConnected, Evicted, OutcomeUnknown))
-        if run_is_over and self._rank_0_coordinates and self._given[0] != 0 and not isinstance(error, Evicted):
+        end_of_run = error if isinstance(error, (NotConnected, Evicted, OutcomeUnknown)) else None
+        is_evicted = isinstance(error, Evicted)
+        if end_of_run and not is_evicted and self._rank_0_coordinates and self._given[0] != 0:
             lost = sorted({0, *lost})
             text = text.replace(": rejoin as a new peer", "") + (
                 "; rank 0 ran the coordinator of this group, so the run is over for all ranks: create a new group. With"
                 " init_method='lockstep://host:port' a `lockstep coordinator` outlives every rank"
             )
-        elif lost and not run_is_over and not self._options.elastic:
+        elif lost and not end_of_run and not self._options.elastic:
             text += f" (ranks that are gone: {lost}; lockstep.torch.shrink(group) goes on without them)"
-        if self._now is not None and run_is_over:
-            self._now.end_of_run = error
+        if self._now is not None and end_of_run:
+            self._now.end_of_run = end_of_run
         self._call_abort_hooks()
         return _caused(CollectiveError(text, lost), error)
 
