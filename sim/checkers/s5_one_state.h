@@ -53,6 +53,7 @@ class OneState {
     if (torn_.contains(name)) without_.emplace(call.peer, call.id);
     if (strategy_of(call) == state::Strategy::kSendOnly)
       sent_.insert({call.launch.cohort, call.request.tag, call.launch.use});
+    groups_[{call.launch.cohort, call.request.tag, call.launch.use}].insert(call.group);
     if (!brings(call)) return;
     revisions_[{call.launch.cohort, call.request.tag, call.launch.use}][call.group].insert(
         call.request.state->revision);
@@ -363,8 +364,8 @@ class OneState {
   // Whether a sync elects the state of this peer, or another one: no peer only sends, and no other group must agree.
   [[nodiscard]] bool has_vote(const Call& call) const {
     const Name name{call.launch.cohort, call.request.tag, call.launch.use};
-    const auto groups = revisions_.find(name);
-    return brings(call) && !sent_.contains(name) && groups != revisions_.end() && groups->second.size() == 1;
+    const auto groups = groups_.find(name);
+    return brings(call) && !sent_.contains(name) && groups != groups_.end() && groups->second.size() == 1;
   }
 
   // `of`: the source of its revision and values.
@@ -396,6 +397,7 @@ class OneState {
   std::set<Content> brought_;                                             // contents of all peers that may send
   using Name = std::tuple<CohortId, Tag, std::uint32_t>;                  // of a round, in all groups
   std::map<Name, std::map<GroupId, std::set<std::uint64_t>>> revisions_;  // likewise
+  std::map<Name, std::set<GroupId>> groups_;                              // that have launched it
   std::set<Name> sent_;                                                   // rounds in which a peer only sends
   std::map<std::pair<GroupId, Tag>, Agreed> agreed_;
   std::map<RoundKey, std::string> told_;
