@@ -156,15 +156,17 @@ void Membership::install(wire::View view, const std::set<PeerId>& left) {
   LOCKSTEP_ASSERT(view.number >= view_.number);  // rule 28: numbers never go back
   view_ = std::move(view);
   for (const wire::Member& member : view_.members) candidates_.erase(member.id);
-  const auto is_gone = [&](const Pair& pair, bool counts) {
-    const bool first_stays = contains(pair.first);
-    if (first_stays && contains(pair.second)) return false;
-    const PeerId gone = first_stays ? pair.second : pair.first;
-    if (counts && left.contains(gone)) ++links_to_left_[first_stays ? pair.first : pair.second];
-    return true;
+  const auto count_if_left = [&](const Pair& pair) {
+    if (left.contains(pair.first)) ++links_to_left_[pair.second];
+    if (left.contains(pair.second)) ++links_to_left_[pair.first];
   };
-  std::erase_if(broken_, [&](const auto& entry) { return is_gone(entry.first, !entry.second.avoid); });
-  std::erase_if(mended_, [&](const Pair& pair) { return is_gone(pair, true); });
+  for (const auto& [pair, mark] : broken_) {
+    if (!mark.avoid) count_if_left(pair);
+  }
+  std::ranges::for_each(mended_, count_if_left);
+  const auto is_gone = [&](const Pair& pair) { return !contains(pair.first) || !contains(pair.second); };
+  std::erase_if(broken_, [&](const auto& entry) { return is_gone(entry.first); });
+  std::erase_if(mended_, is_gone);
   std::erase_if(links_to_left_, [&](const auto& entry) { return !contains(entry.first); });
 }
 

@@ -201,7 +201,7 @@ class Rounds {
   // How far a member has got: in no round that has committed, in nothing but syncs, in another call (rule 52).
   enum class Standing : std::uint8_t { kNew, kSynced, kFull };
   [[nodiscard]] Standing standing_of(PeerId peer) const;
-  // The one of these two that has got less far.
+  // The one of these two that has got less far. Nothing: both have got equally far.
   [[nodiscard]] std::optional<PeerId> newcomer_of(const std::pair<PeerId, PeerId>& two) const;
   // A member of this attempt is being taken out of the run (rules 52, 53): the attempt decides nothing any more.
   [[nodiscard]] bool is_parting(const RoundKey& key, Generation attempt) const;

@@ -43,13 +43,12 @@ def test_the_newcomer_ends_alone(name: str, first: str, peers: Peers, coordinato
     expect_the_newcomer_alone(name, first, peers, coordinator)
 
 
-@pytest.mark.parametrize("members", [1, 3])
-@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize(("members", "synced"), [(1, False), (1, True), (3, True)])
 @pytest.mark.parametrize("name", WRONG)
 def test_also_beside_a_lone_member_and_after_a_sync(
-    name: str, synced: bool, members: int, peers: Peers, coordinator: lockstep.Coordinator
+    name: str, members: int, synced: bool, peers: Peers, coordinator: lockstep.Coordinator
 ) -> None:
-    """A lone member has committed its calls by itself. A newcomer of the loop that all write syncs first."""
+    """A lone member commits its calls without the coordinator. Most programs sync before their first reduction."""
     expect_the_newcomer_alone(name, "members", peers, coordinator, members, synced)
 
 

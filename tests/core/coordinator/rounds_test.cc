@@ -133,24 +133,30 @@ TEST_F(ANewcomer, IsNoneAfterACallThatWasNoSync) {
   EXPECT_TRUE(result.stop.has_value());
 }
 
+wire::View view_with(std::uint64_t number, const std::vector<std::pair<PeerId, std::string>>& members) {
+  wire::View view;
+  view.number = ViewNumber{number};
+  view.cohort = CohortId{number};
+  for (const auto& [peer, name] : members) view.members.push_back({peer, {}, {}, {}, name});
+  return view;
+}
+
+// A member is done with a call of so many elements, in the first view of this cohort.
+wire::Done done_in(std::uint64_t cohort, std::uint64_t count) {
+  wire::Done done{{CohortId{cohort}, {}, Tag{8}, 0}, Generation{cohort}, {}, 0};
+  done.what.count = count;
+  return done;
+}
+
 // They have only synced: nobody knows whose arguments are right.
 TEST(Founders, EndTogetherIfTheirFirstArgumentsDiffer) {
-  wire::View view;
-  view.number = ViewNumber{1};
-  view.cohort = CohortId{1};
-  for (const PeerId peer : {kA, kB}) view.members.push_back({peer, {}, {}, {}, peer == kA ? "a" : "b"});
   Rounds rounds;
-  rounds.admit(view, {});
+  rounds.admit(view_with(1, {{kA, "a"}, {kB, "b"}}), {});
   wire::Claim claim{{CohortId{1}, {}, Tag{7}, 0}, Generation{1}, {}, {}, true, 1, {}, {}};
   claim.what.collective = Collective::kSync;
   for (const PeerId peer : {kA, kB}) (void)rounds.on_claim(peer, claim);
-  const auto done = [](std::uint64_t count) {
-    wire::Done said{{CohortId{1}, {}, Tag{8}, 0}, Generation{1}, {}, 0};
-    said.what.count = count;
-    return said;
-  };
-  (void)rounds.on_done(kA, done(10));
-  const auto result = rounds.on_done(kB, done(12));
+  (void)rounds.on_done(kA, done_in(1, 10));
+  const auto result = rounds.on_done(kB, done_in(1, 12));
   EXPECT_TRUE(result.misfits.empty());
   EXPECT_TRUE(result.stop.has_value());
 }
@@ -158,23 +164,11 @@ TEST(Founders, EndTogetherIfTheirFirstArgumentsDiffer) {
 // A member that was alone has committed its rounds by itself: the coordinator knows nothing of them (rule 33).
 TEST(LoneFounder, IsNoNewcomerBesideTheFirstOneThatComes) {
   for (const bool it_came_first : {false, true}) {
-    wire::View view;
-    view.number = ViewNumber{1};
-    view.cohort = CohortId{1};
-    view.members.push_back({kA, {}, {}, {}, "a"});
     Rounds rounds;
-    rounds.admit(view, {});
-    view.number = ViewNumber{2};
-    view.cohort = CohortId{2};
-    view.members.push_back({kB, {}, {}, {}, "b"});
-    rounds.admit(view, {});
-    const auto done = [](std::uint64_t count) {
-      wire::Done said{{CohortId{2}, {}, Tag{8}, 0}, Generation{2}, {}, 0};
-      said.what.count = count;
-      return said;
-    };
-    (void)rounds.on_done(it_came_first ? kB : kA, done(10));
-    const auto result = rounds.on_done(it_came_first ? kA : kB, done(12));
+    rounds.admit(view_with(1, {{kA, "a"}}), {});
+    rounds.admit(view_with(2, {{kA, "a"}, {kB, "b"}}), {});
+    (void)rounds.on_done(it_came_first ? kB : kA, done_in(2, 10));
+    const auto result = rounds.on_done(it_came_first ? kA : kB, done_in(2, 12));
     ASSERT_EQ(result.misfits.size(), 1U);
     EXPECT_EQ(result.misfits.front().peer, kB);
   }
