@@ -1,11 +1,15 @@
 // A driver in small: feeds one stream to a LinkReader in pieces and writes down what came out. However the stream is
 // cut, the record must be the same. Used by the fuzzer and by the tests of the wire.
+//
+// Like every driver it copies payload that came with a header as late as it may: after the step, when the next window
+// has been lent.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,6 +40,7 @@ class StreamDriver {
   void feed(std::span<const std::byte> bytes, std::invocable auto cut) {
     while (!bytes.empty() && !record_.failed) {
       const auto window = reader_.window();
+      carry_out_places();
       const std::size_t room = window.place.length + window.tail.size();
       LOCKSTEP_ASSERT(room > 0);
       const auto read = bytes.first(std::min(bytes.size(), std::min<std::size_t>(room, cut())));
@@ -46,6 +51,7 @@ class StreamDriver {
       bytes = bytes.subspan(read.size());
       drain();
     }
+    carry_out_places();
   }
   void feed(std::span<const std::byte> bytes) {
     feed(bytes, [] { return SIZE_MAX; });
@@ -79,22 +85,27 @@ class StreamDriver {
   void on_began(const wire::SegmentBegan& e) {
     say(line(e.segment, e.term));
     if (e.segment.index.value % 3 == 2) return reader_.sink();
-    payload_.assign(e.segment.length, std::byte{0xee});
-    const BufferRef into{kFirstFreeBuffer, 0, e.segment.length};
-    const auto stray = reader_.place(into);
-    put(into.slice(0, stray.size()), stray);
+    payload_ = std::make_shared<Payload>(e.segment.length, std::byte{0xee});
+    places_.push_back({payload_, reader_.place({kFirstFreeBuffer, 0, e.segment.length})});
   }
 
   void on_ended(const wire::SegmentEnded& e) {
     say("ended, " + describe(wire::Message(e.segment)) + (e.sunk ? ", sunk" : "") +
         (e.taken_back ? ", taken back" : "") + ", checksum " + std::to_string(e.checksum));
-    if (!e.sunk) record_.payloads.push_back(std::move(payload_));
+    if (!e.sunk) ended_.push_back(std::move(payload_));
+  }
+
+  void carry_out_places() {
+    for (const Place& place : places_) std::ranges::copy(place.early, place.payload->begin());
+    places_.clear();
+    for (const auto& payload : ended_) record_.payloads.push_back(std::move(*payload));
+    ended_.clear();
   }
 
   void put(const BufferRef& place, std::span<const std::byte> bytes) {
-    if (place.id == kSinkBuffer) return;
-    LOCKSTEP_ASSERT(place.offset + bytes.size() <= payload_.size());
-    std::ranges::copy(bytes, payload_.begin() + static_cast<std::ptrdiff_t>(place.offset));
+    if (place.id == kSinkBuffer || bytes.empty()) return;
+    LOCKSTEP_ASSERT(place.offset + bytes.size() <= payload_->size());
+    std::ranges::copy(bytes, payload_->begin() + static_cast<std::ptrdiff_t>(place.offset));
   }
 
   // Words for people, and the checksum of the whole frame, since words leave out the ends of long lists.
@@ -108,9 +119,18 @@ class StreamDriver {
 
   void say(std::string text) { record_.lines.push_back(std::move(text)); }
 
+  using Payload = std::vector<std::byte>;
+  // Payload that came with its header.
+  struct Place {
+    std::shared_ptr<Payload> payload;
+    std::span<const std::byte> early;
+  };
+
   wire::LinkReader reader_;
   StreamRecord record_;
-  std::vector<std::byte> payload_;  // of the segment that arrives
+  std::shared_ptr<Payload> payload_;  // of the segment that arrives
+  std::vector<Place> places_;         // not carried out yet
+  std::vector<std::shared_ptr<Payload>> ended_;
 };
 
 }  // namespace lockstep::fuzz

@@ -281,5 +281,60 @@ TEST(LinkReader, EarlyPayloadDoesNotMoveUntilTheNextRead) {
   next<Received>(reader);
 }
 
+// Every frame that a peer may send: one message of each type, and segments around the sizes of windows.
+std::vector<Bytes> all_frames() {
+  std::vector<Bytes> frames;
+  for (const Message& message : test::sample_messages()) {
+    if (std::holds_alternative<Segment>(message)) continue;
+    encode(message, Term{7}, frames.emplace_back());
+  }
+  std::uint32_t index = 0;
+  for (const std::uint32_t length : {0U, 1U, 255U, 257U, 4096U, 5000U}) {
+    Segment segment = segment_of(length);
+    segment.index = SegmentIndex{index++};  // the driver sinks each third one
+    Bytes& frame = frames.emplace_back();
+    encode(Message(segment), Term{7}, frame);
+    for (std::uint32_t i = 0; i < length; ++i) frame.push_back(static_cast<std::byte>(i * 31 + length));
+    std::array<std::byte, kTrailerBytes> trailer{};
+    encode(Trailer{length + 1, length == 257}, trailer);
+    append(frame, trailer);
+  }
+  return frames;
+}
+
+// All places around the head and the tail of a frame and around the sizes of windows, and some of the others.
+std::vector<std::size_t> cuts_of(const Bytes& frame) {
+  std::vector<std::size_t> cuts;
+  for (std::size_t at = 0; at <= frame.size(); ++at) {
+    const bool is_near_an_end = at < 28 || frame.size() - at < 20;
+    const bool is_inside = at < 300 ? at % 11 == 0 : at % 509 == 0 || (at > 4060 && at < 4110 && at % 7 == 0);
+    if (is_near_an_end || is_inside) cuts.push_back(at);
+  }
+  return cuts;
+}
+
+// What is left of a frame arrives together with the whole next one.
+TEST(LinkReader, AnyFrameFollowsAnyPartOfAnyFrameInOneRead) {
+  const std::vector<Bytes> frames = all_frames();
+  const Bytes begin = preamble();
+  for (std::size_t a = 0; a < frames.size(); ++a) {
+    for (std::size_t b = 0; b < frames.size(); ++b) {
+      Bytes both = frames[a];
+      append(both, frames[b]);
+      StreamDriver whole;
+      whole.feed(begin);
+      whole.feed(both);
+      ASSERT_FALSE(whole.record().failed) << whole.record().lines.back();
+      for (const std::size_t cut : cuts_of(frames[a])) {
+        StreamDriver driver;
+        driver.feed(begin);
+        driver.feed(std::span(both).first(cut));
+        driver.feed(std::span(both).subspan(cut));
+        ASSERT_EQ(driver.record(), whole.record()) << "frame " << a << " cut at " << cut << ", then frame " << b;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::wire
