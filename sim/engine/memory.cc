@@ -1,6 +1,7 @@
 #include "sim/engine/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -256,6 +257,19 @@ std::uint64_t element_of(DataType type, std::uint64_t word, bool finite) {
   LOCKSTEP_UNREACHABLE();
 }
 
+// States of programs are bytes, and many: one draw makes eight of them.
+void fill_bytes(std::span<std::byte> where, std::uint64_t content, std::uint64_t from) {
+  static_assert(std::endian::native == std::endian::little);
+  const std::uint64_t mixed = mix64(content);
+  for (std::size_t i = 0; i < where.size();) {
+    const std::uint64_t skipped = (from + i) % 8;
+    const std::size_t count = std::min<std::size_t>(8 - skipped, where.size() - i);
+    const std::uint64_t word = draw_from(mixed, 6, (from + i) / 8, 0, 0) >> (8 * skipped);
+    std::memcpy(where.data() + i, &word, count);
+    i += count;
+  }
+}
+
 }  // namespace
 
 void Memory::fill(BufferRef where, std::uint64_t content, DataType type, bool finite) {
@@ -271,8 +285,10 @@ void Memory::fill(BufferRef where, std::uint64_t content, DataType type, bool fi
 void fill_content(std::span<std::byte> where, std::uint64_t content, DataType type, std::uint64_t from, bool finite) {
   const std::size_t width = size_of(type);
   LOCKSTEP_ASSERT(from % width == 0);
+  if (type == DataType::kU8 || type == DataType::kI8) return fill_bytes(where, content, from);
+  const std::uint64_t mixed = mix64(content);
   for (std::size_t i = 0; i + width <= where.size(); i += width) {
-    const std::uint64_t element = element_of(type, draw(content, 5, from + i), finite);
+    const std::uint64_t element = element_of(type, draw_from(mixed, 5, from + i, 0, 0), finite);
     for (std::size_t k = 0; k < width; ++k) where[i + k] = static_cast<std::byte>(element >> (8 * k));
   }
 }

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace lockstep::sim {
@@ -132,6 +134,26 @@ TEST_P(AnyMemory, FingerprintsFollowTheContents) {
   EXPECT_EQ(memory.fingerprint(a), memory.fingerprint(b));
   memory.fill(b, 2);
   EXPECT_NE(memory.fingerprint(a), memory.fingerprint(b));
+}
+
+TEST(Memory, AContentIsTheSameHoweverItIsCut) {
+  for (std::size_t t = 0; t < kDataTypeCount; ++t) {
+    const auto type = static_cast<DataType>(t);
+    const std::size_t width = size_of(type);
+    std::vector<std::byte> whole(40 * width);
+    fill_content(whole, 77, type, 0, false);
+    for (std::size_t from = 0; from < 40; ++from) {
+      for (std::size_t count = 0; from + count <= 40; ++count) {
+        std::vector<std::byte> part(count * width);
+        fill_content(part, 77, type, from * width, false);
+        ASSERT_TRUE(std::ranges::equal(part, std::span(whole).subspan(from * width, part.size())))
+            << name_of(type) << " from " << from << ", " << count;
+      }
+    }
+    std::vector<std::byte> other(whole.size());
+    fill_content(other, 78, type, 0, false);
+    EXPECT_NE(whole, other) << name_of(type);
+  }
 }
 
 TEST(Memory, BorrowedBytesAreTouchedWhereTheyLieUntilTheyAreReleased) {
