@@ -33,6 +33,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kGroupsDecideAlone, "groups-decide-alone", "S1", kRare, "gangs: the rounds of groups do not share one outcome") \
   X(kGroupsElectApart, "groups-elect-apart", "S1", kNeedle, "gangs: each group elects its own highest revision") \
   X(kStopBeatsDone, "stop-beats-done", "S1", kRare, "a round is stopped although all survivors are done") \
+  X(kRootNotNeeded, "root-not-needed", "S2", kNeedle, \
+    "a reduce or a gather commits although its root was lost with the result") \
+  X(kScatterEndsWithRoot, "scatter-ends-with-root", "S2", kRare, \
+    "a scatter commits once its root is done, before the receivers have their blocks") \
   X(kAgreesWithoutOne, "agrees-without-one", "S1 L2", kRare, \
     "members commit among themselves before the last is done") \
   X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts alone when its call times out") \
@@ -144,8 +148,12 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a founding goes on without a silent newcomer that holds a state") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
   /* calls */ \
+  X(kTransferEndsEarly, "transfer-ends-early", "L4", kRare, "a transfer takes over the time-out of an earlier one") \
+  X(kLateIsAborted, "late-is-aborted", "L4", kRare, "a call whose time-out has passed ends as if it were aborted") \
   X(kCallCompletesAgain, "call-completes-again", "S8", kCommon, "a completed call is not forgotten") \
   X(kHeraldsStay, "heralds-stay", "S11", kRare, "announcements of neighbours outlive the run") \
+  X(kDigestsPileUp, "digests-pile-up", "S11", kCommon, "the digests of states of earlier revisions are kept") \
+  X(kGenerationsStay, "generations-stay", "S11 assert", kCommon, "generations that are over are kept") \
   /* newcomers */ \
   X(kMuteNewcomerWaitedFor, "mute-newcomer-waited-for", "L2", kRare, \
     "members wait for a newcomer that does not answer") \

@@ -38,11 +38,13 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
     case wire::Collective::kScatter:
     case wire::Collective::kAllToAll: return true;  // every size was received, and then every block
     case wire::Collective::kGather:                 // the root has all blocks
+      if (mutant(Mutant::kRootNotNeeded)) return true;
       for (std::size_t rank = 0; rank < n; ++rank) {
         if (members[rank].id == what.root) return is_done(rank);
       }
       return false;
     case wire::Collective::kReduce:  // the root has all contributions
+      if (mutant(Mutant::kRootNotNeeded)) return true;
       for (std::size_t rank = 0; rank < n; ++rank) {
         if (members[rank].id == what.root && what.count > 0) return is_done(rank);
       }
@@ -138,6 +140,7 @@ bool Rounds::all_done(const RoundKey& key, Generation attempt, const std::set<Pe
   const auto is_done = [&](std::size_t rank) { return round.done.contains(members[rank].id); };
   for (std::size_t rank = 0; rank < members.size(); ++rank) {
     if (is_done(rank) || (mutant(Mutant::kCommitWithoutOne) && rank + 1 == members.size())) continue;
+    if (mutant(Mutant::kScatterEndsWithRoot) && round.what.collective == wire::Collective::kScatter) continue;
     if (!lost.contains(members[rank].id)) return false;
     if (!took_part(round.what, members, rank, is_done) && !mutant(Mutant::kLostCountsAsDone)) return false;
   }

@@ -116,6 +116,7 @@ bool Cohort::release(const RoundKey& key) {
 }
 
 void Cohort::drop_unused() {
+  if (mutant(Mutant::kGenerationsStay)) return;
   std::erase_if(generations, [&](const auto& entry) {
     return entry.first != current && std::none_of(retained_for_leavers.begin(), retained_for_leavers.end(),
                                                   [&](const auto& round) { return round.second == entry.first; });
@@ -125,6 +126,7 @@ void Cohort::drop_unused() {
 void Cohort::assert_invariants() const {
   LOCKSTEP_ASSERT(generations.contains(current) && generations.rbegin()->first == current);
   for (const auto& [key, generation] : retained_for_leavers) LOCKSTEP_ASSERT(generations.contains(generation));
+  LOCKSTEP_ASSERT(generations.size() <= 1 + retained_for_leavers.size());  // the others are dropped
   // A leaver may see a cohort that has no member of its group.
   LOCKSTEP_ASSERT(bound.empty() || std::binary_search(bound.begin(), bound.end(), group));
 }

@@ -83,6 +83,7 @@ std::vector<LaunchQueue::Entry> LaunchQueue::clear() {
 void LaunchQueue::assert_invariants() const {
   LOCKSTEP_ASSERT(entries_.size() <= most_ && bytes_ <= kMaxQueuedCallBytes);
   LOCKSTEP_ASSERT(by_call_.size() <= entries_.size() && limits_.size() <= by_call_.size());
+  LOCKSTEP_ASSERT(by_tag_.size() <= entries_.size());
 }
 
 void LaunchQueue::index(std::uint64_t order, const Entry& entry) {

@@ -83,6 +83,7 @@ void LocalStates::remember(Tag tag, std::uint64_t layout, const state::Sync& syn
   if (!committed) return;
   if (known_.size() >= kMaxStates) known_.erase(known_.begin());
   known_.emplace(tag, Known{layout, sync.digests()});
+  if (mutant(Mutant::kDigestsPileUp)) known_.emplace(Tag{sync.root().low}, Known{layout, sync.digests()});
 }
 
 // Rule 26: a state of which a part was overwritten in place is undefined until a sync succeeds.

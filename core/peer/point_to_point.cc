@@ -125,6 +125,7 @@ void PointToPoint::receive(Receive in) {
   receive.what = in.what;
   receive.launched = context_.now;
   receive.deadline = context_.deadline_after(in.what.timeout);
+  if (mutant(Mutant::kTransferEndsEarly) && !deadlines_.empty()) receive.deadline = deadlines_.begin()->first;
   if (receive.deadline != kNever) deadlines_.emplace(receive.deadline, order);
   calls_.emplace(in.call, order);
   look_after(receive.launched);

@@ -138,8 +138,7 @@ void Rounds::enter(Round& round) {
   rounds_.set_key(round, {cohort.id, context_.options.group, round.request.tag, cohort.uses.launch(round.request.tag)});
   round.generation = cohort.attempt_of(*round.key);
   if (round.stop && round.stop->status == Status::kCohortClosed) {  // it has found another cohort
-    round.stop.reset();
-    round.deadline = round.limit;
+    void_stop(round);
   }
   if (ending) return;
   round.stage = stage::Held{};
@@ -204,6 +203,11 @@ void Rounds::drop_stop_of_misfit(Round& round) {
   if (!round.stop || round.stop->other.is_nobody()) return;
   const std::vector<PeerId>& ring = *round.attempt->ring;
   if (std::find(ring.begin(), ring.end(), round.stop->other) != ring.end()) return;
+  void_stop(round);
+}
+
+// The reason to stop the round is gone: the call has its own time-out again.
+void Rounds::void_stop(Round& round) {
   round.stop.reset();
   round.deadline = round.limit;
 }
@@ -482,8 +486,7 @@ void Rounds::enter_queued() {
 void Rounds::refuse_anew() {
   for (auto& [order, round] : rounds_) {
     if (!round.stop || round.stop->status != Status::kCohortClosed || !round.open()) continue;
-    round.stop.reset();
-    round.deadline = round.limit;
+    void_stop(round);
     refuse_if_closed(round);
   }
 }
@@ -631,6 +634,7 @@ void Rounds::ask_to_stop(Round& round, Status status, std::string text, PeerId o
   }
   if (round.stop || round.has_outcome()) return;
   if (round.is<stage::Queued>()) return end_queued(round, status, std::move(text));
+  if (status == Status::kTimedOut && mutant(Mutant::kLateIsAborted)) status = Status::kAborted;
   round.stop = StopRequest{status, text.substr(0, kMaxTextBytes), other};
   round.deadline = context_.now + context_.options.abort_grace;
   say_stop(round, round.said_all());

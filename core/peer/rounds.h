@@ -214,6 +214,7 @@ class Rounds final : public NeighbourOwner {
   void enter(Round& round);
   void begin_attempt(Round& round);
   void drop_stop_of_misfit(Round& round);
+  static void void_stop(Round& round);
   void begin_operation(Round& round);
   // Nobody else takes part, or waits for this round.
   [[nodiscard]] bool decides_alone(const Round& round) const;

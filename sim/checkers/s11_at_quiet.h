@@ -20,6 +20,12 @@
 
 namespace lockstep::sim {
 
+// What a machine may remember of what programs have done, as far as the world knows.
+struct MostHeld {
+  std::size_t tags = SIZE_MAX;
+  std::size_t digests = SIZE_MAX;
+};
+
 class AtQuiet {
  public:
   // `heartbeat`: temporary entries disappear within some heartbeats.
@@ -27,13 +33,20 @@ class AtQuiet {
 
   // `process`: 0 is the coordinator, and others are a peer. `passing`: some entries are held for a while; only bytes
   // are judged.
-  Complaint quiet(std::uint32_t process, PeerId peer, const Holdings& held, Instant now, bool passing) {
+  Complaint quiet(std::uint32_t process, PeerId peer, const Holdings& held, const MostHeld& most, Instant now,
+                  bool passing) {
     const std::size_t limit = kFixedBytes + held.streams * kStreamBytes + held.entries * kEntryBytes;
     if (held.bytes > limit) {
       return name_of(process, peer) + " has nothing under way and holds " + std::to_string(held.bytes) +
              " bytes, the limit is " + std::to_string(limit) + " for " + std::to_string(held.streams) +
              " streams and " + std::to_string(held.entries) + " entries";
     }
+    const auto too_many = [&](const char* what, std::size_t is, std::size_t most_of_it) {
+      return name_of(process, peer) + " has nothing under way and remembers " + std::to_string(is) + " " + what +
+             "; what programs have done accounts for " + std::to_string(most_of_it);
+    };
+    if (held.tags > most.tags) return too_many("tags", held.tags, most.tags);
+    if (held.digests > most.digests) return too_many("digests", held.digests, most.digests);
     const Place place{process == 0, held.members, held.ring,      held.links,  held.stripes,
                       held.streams, held.waiting, held.strangers, held.broken, held.direct};
     if (passing) return {};

@@ -89,13 +89,16 @@ Floats corrected_floats_of(const Call& call, std::size_t tensor, Elements elemen
 
 struct CommittedRound {
   const Call& call;
+  const peer::Outcome& outcome;
   const Memory& memory;
   std::vector<const Call*> contributors;  // by rank
   std::size_t rank = 0;
 
   [[nodiscard]] std::size_t world() const { return contributors.size(); }
+  // The outcome is the caller's own. The receipts of others have other chunks and blocks.
+  [[nodiscard]] bool has_receipt() const { return call.outcome.has_value(); }
   [[nodiscard]] std::string place(std::size_t tensor, Elements elements) const {
-    return text_of(call.outcome->round) + " on " + text_of(call.peer) + ": " + text_of(call.request) + ", tensor " +
+    return text_of(outcome.round) + " on " + text_of(call.peer) + ": " + text_of(call.request) + ", tensor " +
            std::to_string(tensor) + ", elements " + std::to_string(elements.begin) + ".." +
            std::to_string(elements.end);
   }
@@ -326,7 +329,7 @@ Complaint check_copied(const CommittedRound& round, const Call& source, std::siz
 Complaint check_weight(const CommittedRound& round) {
   if (!round.call.request.weight) return {};
   const oracle::Weights weights = weights_of(round);
-  const double told = round.call.outcome->weight;
+  const double told = round.outcome.weight;
   const bool weighs = std::ranges::all_of(round.contributors, [](const Call* by) {
     const float weight = by->request.weight.value_or(1);
     return std::isfinite(weight) && weight >= 0;
@@ -365,8 +368,9 @@ Complaint check_reduce_scatter(const CommittedRound& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
   const Elements mine = oracle::chunk_of(round.rank, round.world(), tensor.count);
-  const peer::Outcome& outcome = *round.call.outcome;
-  if (outcome.chunk_begin != mine.begin || outcome.chunk_count != mine.end - mine.begin) {
+  const peer::Outcome& outcome = round.outcome;
+  const bool told = outcome.chunk_begin == mine.begin && outcome.chunk_count == mine.end - mine.begin;
+  if (round.has_receipt() && !told) {
     return round.place(0, mine) + " are this rank's chunk, but its receipt says " +
            std::to_string(outcome.chunk_begin) + " +" + std::to_string(outcome.chunk_count);
   }
@@ -388,8 +392,8 @@ Elements block_for(const Call& sender, PeerId receiver) {
 Complaint check_blocks(const CommittedRound& round) {
   const Tensor& tensor = round.call.request.tensors.front();
   const std::uint64_t width = size_of(round.call.request.type);
-  const auto& blocks = round.call.outcome->blocks;
-  if (blocks.size() != round.world()) {
+  const auto& blocks = round.outcome.blocks;
+  if (round.has_receipt() && blocks.size() != round.world()) {
     return round.place(0, {}) + ": the receipt names " + std::to_string(blocks.size()) + " blocks for " +
            std::to_string(round.world()) + " contributors";
   }
@@ -398,7 +402,7 @@ Complaint check_blocks(const CommittedRound& round) {
     const Call& source = *round.contributors[rank];
     const Elements sent = block_for(source, round.call.peer);
     const std::uint64_t count = sent.size();
-    if (blocks[rank] != count) {
+    if (round.has_receipt() && blocks[rank] != count) {
       return round.place(0, {}) + ": the block of rank " + std::to_string(rank) + " has " + std::to_string(count) +
              " elements, the receipt says " + std::to_string(blocks[rank]);
     }
@@ -439,12 +443,10 @@ Complaint check_broadcast(const CommittedRound& round) {
   return {};
 }
 
-}  // namespace
-
-Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCall& find) {
-  const peer::Outcome& outcome = *call.outcome;
+// `outcome`: of the caller, or of another member of the round.
+Complaint check_result(const Call& call, const peer::Outcome& outcome, const Memory& memory, const FindCall& find) {
   if (call.kind != CallKind::kCollective || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
-  CommittedRound round{call, memory, {}, 0};
+  CommittedRound round{call, outcome, memory, {}, 0};
   bool among = false;
   for (const PeerId& id : *outcome.contributors) {
     const Call* theirs = find(id, outcome.round);
@@ -483,6 +485,19 @@ Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCal
     case Collective::kSync: return {};
   }
   LOCKSTEP_UNREACHABLE();
+}
+
+}  // namespace
+
+Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCall& find) {
+  return check_result(call, *call.outcome, memory, find);
+}
+
+Complaint check_receiver(const Call& theirs, const peer::Outcome& told, const Memory& memory, const FindCall& find) {
+  LOCKSTEP_ASSERT(!theirs.outcome);
+  Complaint missing = check_result(theirs, told, memory, find);
+  if (missing) *missing += "; another member has been told that the round has committed";
+  return missing;
 }
 
 }  // namespace lockstep::sim

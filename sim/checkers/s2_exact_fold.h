@@ -19,4 +19,8 @@ using FindCall = std::function<const Call*(PeerId, const RoundKey&)>;
 // Judges the caller's memory when its call completes with kOk.
 Complaint check_exact_fold(const Call& call, const Memory& memory, const FindCall& find);
 
+// The same of another member, whose call is still open, when a caller is `told` that the round has committed: nobody
+// reports success for what another does not have.
+Complaint check_receiver(const Call& theirs, const peer::Outcome& told, const Memory& memory, const FindCall& find);
+
 }  // namespace lockstep::sim

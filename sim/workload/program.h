@@ -58,8 +58,11 @@ class TagUses {
   void on_view(const wire::View& view) {
     if (view.cohort == cohort_) return;
     cohort_ = view.cohort;
+    before_ = uses_.size();
     uses_.clear();
   }
+  // Tags that were launched in this cohort, and in the one before: those of calls that have moved to this one.
+  [[nodiscard]] std::size_t tags() const { return uses_.size() + before_; }
   [[nodiscard]] CohortId cohort() const { return cohort_; }
   // The launches of this tag before this one.
   std::uint32_t launch(Tag tag) {
@@ -71,6 +74,7 @@ class TagUses {
  private:
   std::uint32_t first_;  // use of each tag
   CohortId cohort_;
+  std::size_t before_ = 0;  // tags, in the cohort before
   std::vector<std::pair<Tag, std::uint32_t>> uses_;
 };
 

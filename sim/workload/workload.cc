@@ -622,6 +622,7 @@ void App::admit() {
         plan_.heartbeat * static_cast<std::int64_t>(dice_.range(1, 20, Purpose::kLaunch, process_, launches_, 80));
   }
   in_step_.wait_for_world = false;
+  call.request.timeout = timeout;
   host_.app_command(process_, peer::Admit{call.id, call.at_least, timeout});
 }
 

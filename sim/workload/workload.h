@@ -101,6 +101,10 @@ class App final : public Program {
   [[nodiscard]] bool done() const { return finished_; }
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
+  // What the library may have to remember of this program: tags, and pieces of its state.
+  [[nodiscard]] std::size_t tags() const { return uses_.tags(); }
+  [[nodiscard]] std::size_t pieces_of_state() const;
+
  private:
   enum class Do : std::uint8_t {
     kConnect,

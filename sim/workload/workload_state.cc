@@ -112,6 +112,14 @@ std::shared_ptr<state::Statement> App::statement() const {
   return state;
 }
 
+std::size_t App::pieces_of_state() const {
+  const state::Manifest manifest = statement()->manifest;
+  std::size_t pieces = 0;
+  for (const state::TensorSpec& tensor : manifest.tensors)
+    pieces += (tensor.bytes() + manifest.piece_bytes - 1) / manifest.piece_bytes;
+  return pieces;
+}
+
 Request App::request_of(std::shared_ptr<const state::Statement> state) {
   Request request;
   request.collective = Collective::kSync;

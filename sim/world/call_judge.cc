@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/checkers/l4_time_outs.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/p2_time.h"
 #include "sim/checkers/s10_mismatch.h"
@@ -25,7 +26,7 @@ void CallJudge::check_loans_of(const SimProcess& process, const Call& call) {
   chronicle_.check("S4", check_loans_are_back(call, stream, job));
 }
 
-void CallJudge::judge_collective(const SimProcess& process, const Call& call, bool healed) {
+void CallJudge::judge_collective(const SimProcess& process, const Call& call, bool healed, bool news) {
   const peer::Outcome& outcome = *call.outcome;
   const FindCall find = [&](PeerId peer, const RoundKey& round) { return cast_.contribution(peer, round); };
   chronicle_.check("S10", check_mismatch(call, find));
@@ -41,8 +42,10 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
                            const Call* const theirs = find(peer, outcome.round);
                            return theirs != nullptr && theirs->data.rewritten;
                          });
-  if (!chronicle_.over() && !rewritten && !checkers_.flips.nobody_compares(call, lives, done))
+  if (!chronicle_.over() && !rewritten && !checkers_.flips.nobody_compares(call, lives, done)) {
     chronicle_.check("S2", check_fold(process, call, find));
+    if (!chronicle_.over() && news) chronicle_.check("S2", check_receivers(call, find));
+  }
   if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.ended(call, *process.memory, find));
   const auto name_of_peer = [&](const Call& of) { return cast_.processes[of.process].peer.options().name; };
   if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.watched(call, find, name_of_peer));
@@ -78,6 +81,36 @@ Complaint CallJudge::check_fold(const SimProcess& process, const Call& call, con
   Complaint complaint = check_exact_fold(call, memory, find);
   if (!complaint) folded_.emplace(call.outcome->round, std::move(results));
   return complaint;
+}
+
+// Collectives with a root or parts: what one caller has says nothing about the others. When the first is told of the
+// commit, each member has its part. The root for which a result is meant has it, even if it has been lost meanwhile.
+Complaint CallJudge::check_receivers(const Call& call, const FindCall& find) const {
+  using wire::Collective;
+  const peer::Outcome& outcome = *call.outcome;
+  const Collective collective = call.request.collective;
+  const bool is_shared =
+      collective == Collective::kAllReduce || collective == Collective::kBarrier || collective == Collective::kSync;
+  if (is_shared || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
+  const bool is_for_root = collective == Collective::kReduce || collective == Collective::kGather;
+  for (const PeerId peer : *outcome.contributors) {
+    const Call* const theirs = peer == call.peer ? nullptr : find(peer, outcome.round);
+    if (theirs == nullptr || theirs->outcome) continue;
+    const bool is_receiver = is_for_root && call.request.root == peer;
+    const SimProcess& process = cast_.processes[theirs->process];
+    if (!is_receiver && !process.alive) continue;
+    Complaint missing = check_receiver(*theirs, outcome, *process.memory, find);
+    if (missing && (is_receiver || is_member(peer, call.ended))) return missing;
+  }
+  return {};
+}
+
+// As far as the coordinator knows.
+bool CallJudge::is_member(PeerId peer, Instant now) const {
+  const auto& coordinator = cast_.processes[0].coordinator;
+  if (!coordinator) return false;
+  return std::ranges::any_of(coordinator->snapshot(now).view.members,
+                             [&](const wire::Member& member) { return member.id == peer; });
 }
 
 // An input to the round, or a wrong kernel, is a cause of this outcome.
@@ -145,6 +178,31 @@ void CallJudge::check_wait(const Call& call) {
     last = std::max(last, theirs == nullptr ? call.ended : std::min(theirs->made, call.ended));
   }
   chronicle_.check("L6", checkers_.waits.ended(call, last));
+}
+
+// Programs from outside may abort calls, and scripts set time-outs, that no call here tells of. A sync is also aborted
+// when nobody is left to take the state from, which L2 judges; and a connect or a prefetch by its caller's leave.
+Complaint CallJudge::check_time_out_of(const Call& call) const {
+  const peer::Outcome& outcome = *call.outcome;
+  const bool aborted = outcome.status == Status::kAborted;
+  if (!aborted && outcome.status != Status::kTimedOut) return {};
+  if (call.of_guest || options_.guests != nullptr || options_.scripted) return {};
+  if (aborted && call.request.state != nullptr && outcome.text.find("aborted by ") == std::string::npos) return {};
+  if (aborted && outcome.text == "left before being admitted") return {};
+  std::vector<Counterpart> others;
+  for (const SimProcess& process : cast_.processes) {
+    if (process.coordinator || process.id == call.peer) continue;
+    for (const Call& theirs : process.caller.calls) {
+      if (!may_end(theirs, call)) continue;
+      std::optional<RoundKey> round = Cast::round_of(process, theirs);
+      if (round && *round != RoundKey{} && outcome.round != RoundKey{}) {
+        round->group = outcome.round.group;  // gangs bind groups
+        if (*round != outcome.round) continue;
+      }
+      others.push_back({process.peer.options().name, &theirs});
+    }
+  }
+  return check_cause_of_end(call, others);
 }
 
 // Only newcomers that do not answer can have delayed the admission, and the rounds that were called before it. Members

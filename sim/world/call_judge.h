@@ -24,13 +24,18 @@ class CallJudge {
 
   // No stream and no kernel holds a buffer of the call any more.
   void check_loans_of(const SimProcess& process, const Call& call);
-  // `healed`: faults are over, and recovery is not measured any more.
-  void judge_collective(const SimProcess& process, const Call& call, bool healed);
+  // `healed`: faults are over, and recovery is not measured any more. `news`: nobody was told before that the round has
+  // committed.
+  void judge_collective(const SimProcess& process, const Call& call, bool healed, bool news);
+  // L4: a time-out has passed, and an abort was asked for.
+  [[nodiscard]] Complaint check_time_out_of(const Call& call) const;
   // P3 and L2, of an admission.
   [[nodiscard]] Complaint check_admission(const Call& call);
 
  private:
   [[nodiscard]] Complaint check_fold(const SimProcess& process, const Call& call, const FindCall& find);
+  [[nodiscard]] Complaint check_receivers(const Call& call, const FindCall& find) const;
+  [[nodiscard]] bool is_member(PeerId peer, Instant now) const;
   [[nodiscard]] Complaint check_time_of(const SimProcess& process, const Call& call);
   // P3 and L5.
   void check_recovery(const Call& call, bool healed);

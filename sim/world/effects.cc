@@ -200,14 +200,15 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   const peer::Outcome& outcome = *call->outcome;
   if (outcome.status == Status::kOutcomeUnknown) chronicle_.report.unknown += 1;
   judge_.check_loans_of(process, *call);
+  chronicle_.check("L4", judge_.check_time_out_of(*call));
   if (call->kind == CallKind::kAdmit && !ending_.healed()) chronicle_.check("L2", judge_.check_admission(*call));
   if (call->kind == CallKind::kPrefetch) {
     chronicle_.check(
         "S5", checkers_.one_state.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
   }
   if (call->kind == CallKind::kCollective) {
-    count_round(*call);
-    judge_.judge_collective(process, *call, ending_.healed());
+    const bool news = count_round(*call);
+    judge_.judge_collective(process, *call, ending_.healed(), news);
   }
   if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {
     if (outcome.status != Status::kOk) chronicle_.report.failed_transfers += 1;
@@ -246,16 +247,18 @@ void World::tell_end(const SimProcess& process, const Call& call) {
                                                       : ""));
 }
 
-// Counts the round of the call when its verdict is news, after the promises that hold for every verdict.
-void World::count_round(const Call& call) {
+// Counts the round of the call when its verdict is news, after the promises that hold for every verdict. True: the news
+// is that it has committed.
+bool World::count_round(const Call& call) {
   const peer::Outcome& outcome = *call.outcome;
   chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
   chronicle_.check("S6", checkers_.membership.ended(call));
   if (outcome.retries > 0) chronicle_.report.retries += 1;
-  if (outcome.round == RoundKey{} || is_out(outcome.status)) return;
+  if (outcome.round == RoundKey{} || is_out(outcome.status)) return false;
   const bool committed = outcome.status == Status::kOk;
   const bool news = news_.rounds.emplace(outcome.round, committed).second;
   if (news && committed) nemesis_.begin_at(&Entry::commit, ++news_.commits);
+  return news && committed;
 }
 
 // Takes back the memory of a call, stores its fingerprints, and releases it later. The memory of a prefetch stays for

@@ -351,7 +351,20 @@ void World::look_at_quiet(SimProcess& process) {
   if (chronicle_.over()) return;
   const Holdings held = process.peer ? process.peer->holdings() : process.coordinator->holdings();
   const bool passing = process.coordinator && cast_.is_open_before(news_.newest_cohort);
-  chronicle_.check("S11", checkers_.at_quiet.quiet(process.index, process.id, held, now_, passing));
+  chronicle_.check("S11", checkers_.at_quiet.quiet(process.index, process.id, held, most_held(process), now_, passing));
+}
+
+// Programs from outside are not known. Every program of the plan has one state, under one tag.
+MostHeld World::most_held(const SimProcess& process) const {
+  if (options_.guests != nullptr || options_.scripted) return {};
+  constexpr std::size_t kStates = 2;  // a state that is known, and one that is torn
+  if (!process.coordinator) {
+    const App& app = *process.caller.app;
+    return {app.tags() + kStates, kStates * app.pieces_of_state()};
+  }
+  const std::size_t hosts = plan_.peers;
+  const std::size_t groups = plan_.gangs.groups;
+  return {groups + hosts, 2 + 8 * hosts};
 }
 
 void World::renew_sometimes(SimProcess& process) {

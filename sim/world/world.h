@@ -175,6 +175,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void look_if_quiet(SimProcess& process);
   void look_if_it_waits(const SimProcess& process, std::size_t members);
   void look_at_quiet(SimProcess& process);
+  [[nodiscard]] MostHeld most_held(const SimProcess& process) const;
   void renew_sometimes(SimProcess& process);
   template <typename Machine, typename Options, typename Effects>
   void renew(std::uint32_t process, MachineSlot<Machine, Options>& machine, Effects& lent);
@@ -193,7 +194,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void tell_io(const SimProcess& process, const io::Effect& effect);
   void completed(SimProcess& process, peer::Complete& complete);
   void tell_end(const SimProcess& process, const Call& call);
-  void count_round(const Call& call);
+  bool count_round(const Call& call);
   void keep_results(SimProcess& process, Call& call);
   void release(SimProcess& process, std::uint64_t index);
   void look_for_transfers(const SimProcess& process);

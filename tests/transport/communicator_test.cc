@@ -262,6 +262,56 @@ TEST(Communicator, ACallCanBeStoppedByAnotherThread) {
   run.peers[0]->stop(*work, "it is over");  // no effect: the call is over
 }
 
+// Repeats a call until it ends at most 20 ms after its time-out. Other programs may take the processor once, but not in
+// ten calls in a row. No call ends early.
+template <typename Begin>
+void times_out_on_time(const char* what, Duration timeout, const Begin& begin) {
+  SCOPED_TRACE(what);
+  Duration least_late = seconds(1000);
+  for (int tries = 0; tries < 10 && least_late > milliseconds(20); ++tries) {
+    const Work work = begin();
+    ASSERT_TRUE(ends_with(work, Status::kTimedOut));
+    ASSERT_GE(work.elapsed().ns, timeout.ns) << work.outcome().text;
+    least_late = std::min(least_late, work.elapsed() - timeout);
+  }
+  EXPECT_LE(least_late.ns, milliseconds(20).ns);
+}
+
+// Whichever peer waits, and whatever for.
+TEST(Communicator, ATimeOutIsNeverEarlyAndHardlyLate) {
+  Party run(3);
+  std::vector<float> tensor(300'000, 1.0F);  // a small one is sent before its receiver calls
+  std::vector<float> result(tensor.size());
+  std::uint64_t tag = 0;
+  for (std::size_t i = 0; i < run.peers.size(); ++i) {
+    Communicator& waiting = *run.peers[i];
+    TransferArgs transfer{
+        run.peers[(i + 1) % run.peers.size()]->self(), Tag{1}, DataType::kF32, result.data(), result.size(), {}};
+    for (const Duration timeout : {milliseconds(1), milliseconds(70)}) {
+      SCOPED_TRACE("peer " + std::to_string(i) + ", " + std::to_string(timeout.ns) + " ns");
+      times_out_on_time("all_reduce", timeout, [&] {
+        LaunchArgs args = all_reduce(tensor, result, ++tag);  // nobody else calls it
+        args.timeout = timeout;
+        return *waiting.launch(args);
+      });
+      transfer.timeout = timeout;
+      times_out_on_time("send", timeout, [&] { return *waiting.send(transfer); });
+      times_out_on_time("receive", timeout, [&] { return *waiting.receive(transfer); });
+      times_out_on_time("admit", timeout, [&] { return waiting.admit(4, timeout); });
+    }
+  }
+}
+
+TEST(Communicator, ConnectTimesOutOnTime) {
+  const auto server = coordinator();
+  times_out_on_time("connect", milliseconds(100), [&] {
+    const auto alone = create(founders(2));
+    const Work work = alone->connect(server->address().text(), milliseconds(100));
+    EXPECT_TRUE(work.wait(kLong));
+    return work;
+  });
+}
+
 TEST(Communicator, TheErrorNamesACoordinatorThatCannotBeReached) {
   std::string address;
   {

@@ -3,7 +3,9 @@
 
 #include "core/wire/limits.h"
 #include "sim/checkers/l1_l4_ends.h"
+#include "sim/checkers/l4_time_outs.h"
 #include "sim/checkers/s10_arguments.h"
+#include "sim/checkers/s11_at_quiet.h"
 #include "sim/checkers/s11_at_rest.h"
 #include "sim/checkers/s2_flips.h"
 #include "sim/checkers/s8_once.h"
@@ -170,6 +172,18 @@ TEST(S11AtRest, LeftoversFail) {
   EXPECT_TRUE(check_at_rest(c));
 }
 
+TEST(S11AtQuiet, MoreTagsOrDigestsThanTheProgramAccountsForFail) {
+  AtQuiet at_quiet(milliseconds(50));
+  Holdings held;
+  held.tags = 3;
+  held.digests = 20;
+  const auto quiet = [&](const MostHeld& most) { return at_quiet.quiet(1, kA, held, most, Instant{0}, false); };
+  EXPECT_FALSE(quiet({3, 20}));
+  EXPECT_FALSE(quiet({}));
+  EXPECT_TRUE(quiet({2, 20}));
+  EXPECT_TRUE(quiet({3, 19}));
+}
+
 TEST(L1Ends, ACallThatWaitsTooLongFails) {
   Call call;
   call.made = Instant{0} + seconds(5);
@@ -180,6 +194,81 @@ TEST(L1Ends, ACallThatWaitsTooLongFails) {
   EXPECT_FALSE(check_ends(call, healed, healed + seconds(21), seconds(20)));
   call.told_to_wait = true;
   EXPECT_FALSE(check_ends(call, healed, healed + seconds(100), seconds(20)));
+}
+
+Call call_with_time_out(PeerId peer, Duration timeout, Status status, const std::string& text) {
+  Call call = ended_call(peer, aborted(status));
+  call.request.tag = Tag{5};
+  call.request.timeout = timeout;
+  call.outcome->text = text;
+  call.made = Instant{0} + seconds(1);
+  call.ended = call.made + milliseconds(50);
+  return call;
+}
+
+TEST(L4TimeOuts, ATimeOutThatHasPassedEndsACall) {
+  const auto ends_well = [](const Call& call) { return !check_cause_of_end(call, {}); };
+  EXPECT_TRUE(ends_well(call_with_time_out(kA, milliseconds(50), Status::kTimedOut, "a timed out after 50 ms")));
+  EXPECT_FALSE(ends_well(call_with_time_out(kA, milliseconds(51), Status::kTimedOut, "a timed out after 51 ms")));
+  EXPECT_FALSE(ends_well(call_with_time_out(kA, {}, Status::kTimedOut, "a timed out after 0 ms")));
+  for (const CallKind kind : {CallKind::kConnect, CallKind::kAdmit, CallKind::kLeave, CallKind::kPrefetch}) {
+    Call call = call_with_time_out(kA, milliseconds(51), Status::kTimedOut, "in time");
+    call.kind = kind;
+    EXPECT_FALSE(ends_well(call)) << name_of(kind);
+    call.ended = call.ended + milliseconds(1);
+    EXPECT_TRUE(ends_well(call)) << name_of(kind);
+  }
+  Call transfer = call_with_time_out(kA, milliseconds(10), Status::kTimedOut, "a timed out after 90 ms");
+  transfer.kind = CallKind::kReceive;
+  transfer.transfer.timeout = milliseconds(90);
+  EXPECT_FALSE(ends_well(transfer)) << "the time-out of a transfer stands in the transfer";
+}
+
+TEST(L4TimeOuts, TheTimeOutOfANamedPeerEndsACall) {
+  const Call theirs = call_with_time_out(kB, milliseconds(40), Status::kTimedOut, "b timed out after 40 ms");
+  Call call = call_with_time_out(kA, {}, Status::kTimedOut, "b timed out after 40 ms in all_reduce");
+  EXPECT_FALSE(check_cause_of_end(call, {{"b", &theirs}}));
+  EXPECT_TRUE(check_cause_of_end(call, {{"c", &theirs}})) << "the text names another peer";
+  EXPECT_TRUE(check_cause_of_end(call, {})) << "that peer has no such call";
+  Call early = theirs;
+  early.request.timeout = milliseconds(60);
+  EXPECT_TRUE(check_cause_of_end(call, {{"b", &early}}));
+  Call committed_there = theirs;
+  committed_there.outcome->status = Status::kOk;
+  EXPECT_TRUE(check_cause_of_end(call, {{"b", &committed_there}}));
+  Call open = theirs;
+  open.outcome.reset();
+  EXPECT_FALSE(check_cause_of_end(call, {{"b", &open}}));
+  call.outcome->text = "bb timed out after 40 ms in all_reduce";
+  EXPECT_TRUE(check_cause_of_end(call, {{"b", &theirs}})) << "bb is another name";
+}
+
+TEST(L4TimeOuts, AnAbortNamesWhoAskedForIt) {
+  Call call = call_with_time_out(kA, milliseconds(1), Status::kAborted, "aborted by b: it was enough");
+  EXPECT_TRUE(check_cause_of_end(call, {})) << "nobody has asked for it";
+  call.stopped = true;
+  EXPECT_FALSE(check_cause_of_end(call, {}));
+  call.stopped = false;
+  Call theirs = call_with_time_out(kB, milliseconds(1), Status::kAborted, call.outcome->text);
+  EXPECT_TRUE(check_cause_of_end(call, {{"b", &theirs}})) << "the named peer has not asked for it";
+  theirs.stopped = true;
+  EXPECT_FALSE(check_cause_of_end(call, {{"b", &theirs}}));
+  EXPECT_TRUE(check_cause_of_end(call, {{"c", &theirs}}));
+}
+
+TEST(L4TimeOuts, OnlyACallOfTheSameTagMayEndAnother) {
+  Call call = call_with_time_out(kA, {}, Status::kTimedOut, "");
+  Call theirs = call;
+  EXPECT_TRUE(may_end(theirs, call));
+  theirs.request.tag = Tag{6};
+  EXPECT_FALSE(may_end(theirs, call));
+  theirs.kind = call.kind = CallKind::kAdmit;
+  EXPECT_FALSE(may_end(theirs, call)) << "an admit is its caller's alone";
+  theirs.kind = CallKind::kSend;
+  call.kind = CallKind::kReceive;
+  EXPECT_TRUE(may_end(theirs, call));
+  theirs.transfer.tag = Tag{9};
+  EXPECT_FALSE(may_end(theirs, call));
 }
 
 }  // namespace

@@ -67,13 +67,19 @@ class Fold : public testing::TestWithParam<Mode> {
     for (Call& call : calls_) call.launch.segment_bytes = 0;
     fold_chunk(0, kCount, order);
   }
-  Complaint judge() {
-    return check_exact_fold(calls_[0], memory_, [&](PeerId id, const RoundKey&) -> const Call* {
+  [[nodiscard]] FindCall find() const {
+    return [&](PeerId id, const RoundKey&) -> const Call* {
       for (const Call& call : calls_) {
         if (call.peer == id && !(absent_ == id)) return &call;
       }
       return nullptr;
-    });
+    };
+  }
+  Complaint judge() { return check_exact_fold(calls_[0], memory_, find()); }
+  // What the first peer has while its call is open, and the second is told that the round has committed.
+  Complaint judge_receiver() {
+    calls_[0].outcome.reset();
+    return check_receiver(calls_[0], *calls_[1].outcome, memory_, find());
   }
 
   Memory memory_{GetParam()};
@@ -137,6 +143,48 @@ TEST_P(Fold, S2AContributionOfAnOutsiderFails) {
   fold_right();
   calls_[0].outcome = committed({kB, kC});
   EXPECT_TRUE(judge());
+}
+
+// Whichever rank is the root.
+TEST_P(Fold, S2ACommitForWhichTheRootHasNothingFails) {
+  for (const std::array<std::size_t, 3> order : {std::array<std::size_t, 3>{1, 2, 0}, {2, 1, 0}}) {
+    const auto ranks = committed({ids_[order[1]], kA, ids_[order[0]]});  // the root's own is the last
+    for (Call& call : calls_) {
+      call.request.collective = wire::Collective::kReduce;
+      call.request.root = kA;
+      call.outcome = ranks;
+    }
+    memory_.fill(calls_[0].request.tensors[0].recv, 5, kType);
+    EXPECT_TRUE(judge_receiver());
+    fold_chunk(0, kCount, order);
+    EXPECT_FALSE(judge_receiver()) << *judge_receiver();
+    calls_[0].request.root = calls_[1].request.root = calls_[2].request.root = kB;
+    memory_.fill(calls_[0].request.tensors[0].recv, 5, kType);
+    EXPECT_FALSE(judge_receiver()) << "the result is for another";
+  }
+}
+
+TEST_P(Fold, S2ACommitForWhichAReceiverLacksItsBlockFails) {
+  for (std::size_t root = 0; root < calls_.size(); ++root) {
+    for (Call& call : calls_) {
+      call.request.collective = wire::Collective::kScatter;
+      call.request.root = ids_[root];
+      call.request.blocks.clear();
+      call.outcome = committed({kA, kB, kC});
+    }
+    calls_[root].request.blocks = {{kB, 1}, {kA, 3}, {kC, 1}};
+    const BufferRef block = calls_[root].request.tensors[0].send.slice(1 * kWidth, 3 * kWidth);
+    const BufferRef into = calls_[0].request.tensors[0].recv.slice(0, 3 * kWidth);
+    memory_.fill(into, 5, kType);
+    EXPECT_TRUE(judge_receiver()) << root;
+    if (GetParam() == Mode::kToken) {
+      memory_.write_token(into, Touch::kJob,
+                          token_of_content(content_of(calls_[root].data.content, 0), 1 * kWidth, 4 * kWidth));
+    } else {
+      std::ranges::copy(memory_.look(block), memory_.open(into, Touch::kJob).begin());
+    }
+    EXPECT_FALSE(judge_receiver()) << root << *judge_receiver();
+  }
 }
 
 TEST_P(Fold, S3AnInputThatChangedInAnAbortFails) {
