@@ -99,8 +99,9 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
                            {"done", round.done},
                            {"members", round.members}});
   }
-  j["counters"] = {{"commits", reply.commits}, {"aborts", reply.aborts}, {"admitted", reply.admitted},
-                   {"lost", reply.lost},       {"left", reply.left},     {"bytes_reduced", reply.bytes_reduced}};
+  j["counters"] = {{"commits", reply.commits},   {"aborts", reply.aborts}, {"repairs", reply.repairs},
+                   {"admitted", reply.admitted}, {"lost", reply.lost},     {"left", reply.left},
+                   {"bytes_reduced", reply.bytes_reduced}};
   j["troubles"] = nlohmann::json::array();
   for (const wire::Trouble& trouble : reply.troubles) {
     nlohmann::json t = {
@@ -172,8 +173,8 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
   for (const wire::Trouble& trouble : reply.troubles) {
     fmt::print("trouble {:.1f} s ago: {}\n", trouble.age.seconds(), trouble.text);
   }
-  fmt::print("so far: {} commits, {} aborts, {} admitted, {} lost, {} left, {} reduced\n", reply.commits, reply.aborts,
-             reply.admitted, reply.lost, reply.left, size_words(reply.bytes_reduced));
+  fmt::print("so far: {} commits, {} aborts, {} repairs, {} admitted, {} lost, {} left, {} reduced\n", reply.commits,
+             reply.aborts, reply.repairs, reply.admitted, reply.lost, reply.left, size_words(reply.bytes_reduced));
   if (rates) {
     fmt::print("now: {:.1f} commits/s, {:.1f} aborts/s, {:.3f} GB/s reduced\n", rates->commits, rates->aborts,
                rates->bytes_reduced * 1e-9);

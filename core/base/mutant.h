@@ -147,6 +147,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kHolderNotAwaited, "holder-not-awaited", "S5", kRare, \
     "a founding goes on without a silent newcomer that holds a state") \
   X(kWatchBlind, "watch-blind", "S5", kRare, "the hashes of watched states are not compared") \
+  X(kRepairUntold, "repair-untold", "S5", kRare, "a sync overwrites a member's state and tells nobody") \
+  X(kTakeOverIsARepair, "take-over-is-a-repair", "S5", kRare, "a newcomer that takes the state over is said to stray") \
   /* calls */ \
   X(kTransferEndsEarly, "transfer-ends-early", "L4", kRare, "a transfer takes over the time-out of an earlier one") \
   X(kLateIsAborted, "late-is-aborted", "L4", kRare, "a call whose time-out has passed ends as if it were aborted") \

@@ -32,6 +32,12 @@ class Claims {
   [[nodiscard]] bool has(const RoundKey& key) const { return open_.contains(key); }
   // The votes of this attempt; null until all members have claimed.
   [[nodiscard]] const state::Votes* votes(const RoundKey& key, Generation attempt) const;
+  // The claims of these members, as far as they have claimed.
+  [[nodiscard]] std::vector<state::Claim> of(const RoundKey& key, const std::vector<wire::Member>& members) const {
+    return claims_of(open_.at(key), members);
+  }
+  // The members that had the last agreed state.
+  [[nodiscard]] const std::set<PeerId>& agreed_peers(const RoundKey& key) const;
   // The winner of this revision, which must have votes.
   [[nodiscard]] wire::Elected elect(const RoundKey& key, const std::vector<wire::Member>& members,
                                     std::uint64_t revision) const;
@@ -91,9 +97,6 @@ class Claims {
     }
   };
   void drop_claims(const Round& round);
-  // The members that had the last agreed state.
-  [[nodiscard]] const std::set<PeerId>& agreed_peers(const RoundKey& key) const;
-  // The claims of these members, as far as they have claimed.
   static std::vector<state::Claim> claims_of(const Round& round, const std::vector<wire::Member>& members);
 
   std::map<RoundKey, Round> open_;

@@ -293,6 +293,7 @@ void Coordinator::Machine::announce_commit(Rounds::Committed committed) {
 
 void Coordinator::Machine::count_commit(const Rounds::Committed& committed) {
   ++counters_.commits;
+  if (committed.repairs) ++counters_.repairs;
   counters_.bytes_reduced += committed.bytes;
   context_.note({.kind = trace::Kind::kCommitted,
                  .view = ViewNumber{committed.commit.attempt.value},
@@ -524,6 +525,7 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
   reply.uptime = now - context_.born;
   reply.commits = counters_.commits;
   reply.aborts = counters_.aborts;
+  reply.repairs = counters_.repairs;
   reply.admitted = counters_.admitted;
   reply.lost = counters_.lost;
   reply.left = counters_.left;

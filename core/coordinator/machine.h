@@ -47,13 +47,14 @@ class Coordinator::Machine {
   struct Counters {
     std::uint64_t commits = 0;
     std::uint64_t aborts = 0;
+    std::uint64_t repairs = 0;
     std::uint64_t admitted = 0;
     std::uint64_t lost = 0;
     std::uint64_t left = 0;
     std::uint64_t bytes_reduced = 0;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(commits, aborts, admitted, lost, left, bytes_reduced);
+      a.all(commits, aborts, repairs, admitted, lost, left, bytes_reduced);
     }
   };
 

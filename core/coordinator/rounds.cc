@@ -187,6 +187,7 @@ Rounds::DoneResult Rounds::on_done(PeerId from, const wire::Done& done) {
   }
   done_by_.add(from);
   round.fingerprints.add(from, done.state_fingerprint);
+  if (elected) repairs_.done(done.key, from, done.fetched);
   const bool compares =
       !mutant(Mutant::kDifferingCommits) && (!mutant(Mutant::kFirstTwoCompared) || round.done.size() <= 2);
   round.differs = round.differs || round.what != done.what || (round.hash != done.hash && compares);
@@ -278,6 +279,7 @@ void Rounds::begin_transfers(const RoundKey& key, Generation attempt, DoneResult
     const std::uint64_t revision = mutant(Mutant::kGroupsElectApart) ? votes[i]->rbegin()->first : *common;
     const auto& members = members_of(each, attempt);
     wire::Elected elected = claims_.elect(each, members, revision);
+    repairs_.elected(each, members, claims_.of(each, members), elected, claims_.agreed_peers(each));
     Round& round = rounds_[each];
     uncount(round);
     round = Round{attempt, claims_.what(each), elected.sources.front(), elected.root.low, {}, false, {}};
@@ -436,7 +438,7 @@ void Rounds::commit_all(const std::vector<RoundKey>& bound, Generation attempt, 
 std::string Rounds::describe_difference(const RoundKey& key, Generation attempt) const {
   const auto& members = members_of(key, attempt);
   const auto difference = rounds_.at(key).fingerprints.difference(members);
-  return difference ? describe(*difference, members, key.tag) : std::string{};
+  return difference ? describe(*difference, members, key.tag) : repairs_.describe(key);
 }
 
 // A sync commits: its contributors hold the same state.
@@ -446,13 +448,15 @@ void Rounds::note_agreed(const RoundKey& key, Generation attempt) {
 
 Rounds::Committed Rounds::committed(const RoundKey& key, Generation attempt, std::uint64_t hash) const {
   const wire::Descriptor& what = rounds_.at(key).what;
-  return {{key, attempt, hash, false, {}}, members_of(key, attempt), what.count * size_of(what.type)};
+  const bool repairs = !repairs_.describe(key).empty();
+  return {{key, attempt, hash, false, {}}, members_of(key, attempt), what.count * size_of(what.type), repairs};
 }
 
 void Rounds::forget(const RoundKey& key) {
   if (const auto at = rounds_.find(key); at != rounds_.end() && uncount(at->second)) rounds_.erase(at);
   if (const auto at = stops_.find(bundle_of(key)); at != stops_.end() && uncount(at->second)) stops_.erase(at);
   claims_.forget(key);
+  repairs_.forget(key);
   if (comparison_ && comparison_->key() == key) comparison_.reset();
   closed_.erase(key);
   kept_.erase(key);
@@ -495,6 +499,7 @@ void Rounds::drop_cohort(CohortId id) {
   std::erase_if(rounds_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   std::erase_if(stops_, [&](const auto& entry) { return belongs(entry) && uncount(entry.second); });
   claims_.forget(id);
+  repairs_.forget(id);
   if (comparison_ && comparison_->key().cohort == id) comparison_.reset();
   std::erase_if(closed_, belongs);
   std::erase_if(kept_, belongs);
@@ -532,6 +537,7 @@ std::vector<Rounds::Committed> Rounds::install(const Change& change, const wire:
   for (const wire::Verdict& verdict : verdicts) {
     if (verdict.status != Status::kOk) continue;
     commits.push_back(committed(verdict.key, verdict.attempt, verdict.hash));
+    commits.back().commit.state_difference = verdict.text;
     has_contributed(members_of(verdict.key, verdict.attempt), rounds_.at(verdict.key).what);
     note_agreed(verdict.key, verdict.attempt);
   }

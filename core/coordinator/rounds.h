@@ -18,6 +18,7 @@
 #include "core/coordinator/claims.h"
 #include "core/coordinator/comparison.h"
 #include "core/coordinator/context.h"
+#include "core/coordinator/repairs.h"
 #include "core/coordinator/state_fingerprints.h"
 #include "core/coordinator/tally.h"
 #include "core/wire/message.h"
@@ -37,6 +38,7 @@ class Rounds {
     wire::Commit commit;                // admit_here is the caller's to set
     std::vector<wire::Member> members;  // recipients of the commit: the contributors
     std::uint64_t bytes = 0;            // of the round's tensors
+    bool repairs = false;               // a sync that overwrote states that had strayed (rule 55)
   };
   struct DoneResult {
     std::vector<Committed> committed;    // one per group whose round commits with this message
@@ -125,7 +127,8 @@ class Rounds {
 
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(cohorts_, rounds_, done_by_, claims_, comparison_, stops_, asked_by_, closed_, kept_, newcomers_, parting_);
+    a.all(cohorts_, rounds_, done_by_, claims_, repairs_, comparison_, stops_, asked_by_, closed_, kept_, newcomers_,
+          parting_);
   }
 
  private:
@@ -218,7 +221,8 @@ class Rounds {
   void commit_all(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result);
   [[nodiscard]] bool begins_comparison(const std::vector<RoundKey>& bound, Generation attempt, DoneResult& result);
   void end_comparison(DoneResult& result);
-  // The members that are done and whose watched states differ; empty: there are none.
+  // The members that are done and whose watched states differ, or whose states a sync has repaired (rule 55); empty:
+  // there are none.
   [[nodiscard]] std::string describe_difference(const RoundKey& key, Generation attempt) const;
   // A member is done with the round, or claims a state in it, and the round has not ended.
   [[nodiscard]] bool is_undecided(const RoundKey& key) const { return rounds_.contains(key) || claims_.has(key); }
@@ -250,6 +254,7 @@ class Rounds {
   std::map<RoundKey, Round> rounds_;
   Tally done_by_;  // of rounds_
   Claims claims_;
+  Repairs repairs_;
   std::optional<Comparison> comparison_;      // at most one is under way: it holds an outline of half a mebibyte
   std::map<RoundKey, Stop> stops_;            // by bundle
   Tally asked_by_;                            // of stops_

@@ -52,7 +52,8 @@ struct Outcome {
   std::uint64_t chunk_count = 0;
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
   float weight = 0;              // committed rounds: what all contributions weigh together, of an average with weights
-  std::string state_difference;  // committed rounds: how the watched states of contributors differ; empty: they do not
+  // committed rounds: how the watched states of contributors differ; sync: the states that it has repaired (rule 55)
+  std::string state_difference;
   // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over,
   // in place, when the round ended, and is none.
   bool state_defined = true;

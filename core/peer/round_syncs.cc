@@ -71,7 +71,7 @@ std::optional<std::string> RoundSyncs::stranded(const Round& round) const {
 void RoundSyncs::done_if_complete(Round& round) {
   if (!round.is<stage::Running>() || !round.sync->complete() || is_frozen(round)) return;
   round.stage = stage::Done{};
-  context_.session.say(wire::Done{*round.key, round.generation, round.what, round.hash});
+  context_.session.say(wire::Done{*round.key, round.generation, round.what, round.hash, 0, round.sync->fetched()});
 }
 
 void RoundSyncs::on_job_done(Round& round, const JobDone& in) {
@@ -113,6 +113,16 @@ void RoundSyncs::note_replaced(const Round& round, const Outcome& outcome) {
                  .text = "revision " + std::to_string(own.revision) + " gave way to revision " +
                          std::to_string(outcome.revision) + " of " +
                          (own.lineage == outcome.lineage ? "the same lineage" : "another lineage")});
+}
+
+void RoundSyncs::note_repaired(const Round& round, const std::string& text) {
+  if (text.empty()) return;
+  context_.note({.kind = trace::Kind::kStateRepaired,
+                 .view = {},
+                 .peer = {},
+                 .round = *round.key,
+                 .number = round.sync->elected_revision(),
+                 .text = text});
 }
 
 // ---- neighbours ----

@@ -39,6 +39,8 @@ class RoundSyncs {
   // Says that the elected state is here.
   void done_if_complete(Round& round);
   void on_job_done(Round& round, const JobDone& in);
+  // The sync commits. `text`: the states that it has repaired (rule 55); empty: none.
+  void note_repaired(const Round& round, const std::string& text);
   // The attempt is over. The pieces in memory stay for the next one. `is_member`: this peer may sync again.
   void end(Round& round, bool is_member);
 

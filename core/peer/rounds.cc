@@ -345,6 +345,7 @@ std::string Rounds::on_commit(const wire::Commit& commit) {
   if (done) {
     Outcome outcome = ends_.outcome_of(*round, Status::kOk, {});
     outcome.state_difference = commit.state_difference;
+    if (round->sync != nullptr) syncs_.note_repaired(*round, commit.state_difference);
     RoundEnds::begin(*round, std::move(outcome), false);
   } else {
     reported_.erase(reported);

@@ -105,4 +105,21 @@ Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_
   return elected;
 }
 
+std::vector<PeerId> strayed(const Elected& won, const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
+  const Content winner(won.revision, won.root);
+  const auto chosen = [](const Claim& claim) { return claim.strategy == Strategy::kSendOnly; };
+  const auto was_there = [&](const Claim& claim) {
+    return may_send(claim) && (agreed.contains(claim.peer) || mutant(Mutant::kTakeOverIsARepair));
+  };
+  const auto holds_winner = [&](const Claim& claim) { return was_there(claim) && content_of(claim) == winner; };
+  std::vector<PeerId> strayed;
+  if (std::any_of(claims.begin(), claims.end(), chosen)) return strayed;
+  if (std::none_of(claims.begin(), claims.end(), holds_winner)) return strayed;
+  for (const Claim& claim : claims) {
+    if (!was_there(claim) || content_of(claim) == winner || claim.revision > won.revision) continue;
+    strayed.push_back(claim.peer);
+  }
+  return strayed;
+}
+
 }  // namespace lockstep::state

@@ -81,4 +81,8 @@ std::vector<PeerId> ahead_of(std::uint64_t revision, const std::vector<Claim>& c
 Elected elect(const std::vector<Claim>& claims, const Votes& votes, std::uint64_t revision,
               const std::set<PeerId>& agreed);
 
+// The members that had the last agreed state, and come with another state than the winner: one of its revision, or of a
+// lower one (rule 55). Nobody if the caller has chosen: a peer only sends, or no such member holds the winner.
+std::vector<PeerId> strayed(const Elected& won, const std::vector<Claim>& claims, const std::set<PeerId>& agreed);
+
 }  // namespace lockstep::state

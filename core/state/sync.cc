@@ -203,6 +203,7 @@ void Sync::begin_fetch() {
     const bool kept = mutant(Mutant::kEarlierPiecesKept) && contains(attempt_.here, piece);
     if (!own_.has(piece, elected_digest(piece)) && !kept) missing.push_back(piece);
   }
+  note_differed(missing);
   const std::size_t first = missing.size() * turn() / attempt_.elected->receivers.size();
   Fetch& fetch = attempt_.fetch.emplace(own_.pieces(), std::move(missing), first, patience_);
   for (const PeerId source : sources()) {
@@ -216,6 +217,32 @@ void Sync::begin_fetch() {
   }
   for (const PeerId fellow : attempt_.fellows.take_whole()) fetch.has_all(fellow);
   if (fetch.complete() || (mutant(Mutant::kRootUnchecked) && !sources().empty())) adopt();
+}
+
+void Sync::note_differed(const std::vector<PieceIndex>& missing) {
+  if (differed_) return;  // an earlier attempt has overwritten some pieces already
+  Differed& differed = differed_.emplace();
+  std::optional<std::uint32_t> last;
+  for (const PieceIndex piece : missing) {
+    const std::uint32_t tensor = own_.pieces().place(piece).tensor;
+    if (!last) differed.first = tensor;
+    if (last != tensor) ++differed.tensors;
+    last = tensor;
+  }
+  differed.pieces = static_cast<std::uint32_t>(missing.size());
+  differed.values = attempt_.query.digests().values != own_.statement().values;
+}
+
+// Rule 55.
+std::string Sync::fetched() const {
+  if (!differed_) return {};
+  const Manifest& manifest = own_.statement().manifest;
+  if (differed_->tensors == 0) return differed_->values ? "in its values" : "";
+  std::string text = "in '" + manifest.tensors[differed_->first].name + "'";
+  if (differed_->tensors > 1) text += " and " + std::to_string(differed_->tensors - 1) + " more";
+  text += " (" + std::to_string(differed_->pieces) + " of " + std::to_string(own_.pieces().count()) + " pieces)";
+  LOCKSTEP_ASSERT(text.size() <= kMaxFetchedBytes);
+  return text;
 }
 
 // Rule 26: all pieces are here. In place, memory now holds the elected state; staged, it will hold it after the copy.

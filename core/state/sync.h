@@ -98,6 +98,9 @@ class Sync {
   [[nodiscard]] bool is_stranded() const;
   // There has been no link to any source for `reach`.
   [[nodiscard]] bool is_cut_off() const { return attempt_.reach.is_cut_off(); }
+  [[nodiscard]] std::uint64_t elected_revision() const {  // the own one if all states are equal
+    return attempt_.elected ? attempt_.elected->revision : own_.revision();
+  }
   // Once a state is elected.
   [[nodiscard]] const std::vector<PeerId>& sources() const { return attempt_.elected->sources; }
   // Appends the requests and answers that are due to `out`. `linked`: the peers that have a link to this one.
@@ -162,6 +165,9 @@ class Sync {
   [[nodiscard]] const std::vector<std::optional<Digest>>& digests() const { return own_.digests(); }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
   [[nodiscard]] std::uint64_t bytes_received() const { return bytes_received_; }
+  // The part of the own state that the elected one has replaced, in all attempts, at most kMaxFetchedBytes: "in 'w' and
+  // 2 more tensors (3 of 12 pieces)". Empty until a fetch begins.
+  [[nodiscard]] std::string fetched() const;
   // Bytes of the pieces that differ, as found in this attempt: all of them, and those that are still missing.
   [[nodiscard]] std::uint64_t bytes_wanted() const { return attempt_.fetch ? attempt_.fetch->bytes_wanted() : 0; }
   [[nodiscard]] std::uint64_t bytes_left() const { return attempt_.fetch ? attempt_.fetch->bytes_left() : 0; }
@@ -169,7 +175,7 @@ class Sync {
   // Restores a sync that was constructed with the same arguments. Left out: the arguments self_, patience_ and reach_.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(own_, jobs_, bytes_sent_, bytes_received_);
+    a.all(own_, differed_, jobs_, bytes_sent_, bytes_received_);
     archive_of(a, attempt_);
   }
 
@@ -180,6 +186,17 @@ class Sync {
     template <typename Archive>
     void archive(Archive& a) {
       a.all(from, stream);
+    }
+  };
+  // In what the own state differed from the first elected one.
+  struct Differed {
+    std::uint32_t first = 0;    // tensor
+    std::uint32_t tensors = 0;
+    std::uint32_t pieces = 0;
+    bool values = false;  // values differ
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(first, tensors, pieces, values);
     }
   };
   // What this peer knows of the others in one attempt. begin_again() constructs the next attempt anew.
@@ -234,6 +251,7 @@ class Sync {
   void tell_fellows(const std::set<PeerId>& linked, Messages& out);
   void repeat_questions(PeerId peer);
   void begin_fetch();
+  void note_differed(const std::vector<PieceIndex>& missing);
   void adopt();
 
   PeerId self_;
@@ -242,6 +260,7 @@ class Sync {
 
   OwnState own_;
   Attempt attempt_;
+  std::optional<Differed> differed_;
   PieceJobs jobs_;
   std::uint64_t bytes_sent_ = 0;
   std::uint64_t bytes_received_ = 0;

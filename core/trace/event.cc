@@ -24,6 +24,7 @@ std::string_view name_of(Kind kind) {
     case Kind::kRunLost: return "run-lost";
     case Kind::kLeft: return "left";
     case Kind::kStateReplaced: return "state-replaced";
+    case Kind::kStateRepaired: return "state-repaired";
     case Kind::kStateHeld: return "state-held";
     case Kind::kCallWaits: return "call-waits";
     case Kind::kProtocolError: return "protocol-error";
@@ -40,6 +41,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kProposed: return "proposal";
     case Kind::kCallWaits: return "missing";
     case Kind::kStateReplaced:
+    case Kind::kStateRepaired:
     case Kind::kStateHeld: return "revision";
     case Kind::kPeerWaiting:
     case Kind::kPeerRefused:

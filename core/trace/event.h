@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t {
   kPeerLeaving,   // peer
   kProposed,      // view, number: the proposal
   kInstalled,     // view, number: members
-  kCommitted,     // round, number: contributors, text: differences between watched states
+  kCommitted,     // round, number: contributors, text: as Commit.state_difference
   kRoundEnded,    // round, status, text: a verdict other than commit
   kLinkReported,  // peer, text: a broken pair
   // on a peer
@@ -28,6 +28,7 @@ enum class Kind : std::uint8_t {
   kLinkLost,       // peer, text
   kLinkRestored,   // peer
   kStateReplaced,  // round, number: revision, text: a sync put an older state, or one of another lineage, in its place
+  kStateRepaired,  // round, number: revision, text: a sync overwrote states that had strayed (rule 55)
   kUnanswered,     // text: the coordinator does not answer yet
   kRunLost,        // status, text: this peer is no longer part of the run
   kLeft,           // this peer left the run as requested

@@ -209,6 +209,7 @@ void fields(auto& a, Is<Done> auto& m) {
   a("what", m.what);
   a("hash", m.hash);
   a("state_fingerprint", m.state_fingerprint);
+  a("fetched", m.fetched, kMaxFetchedBytes);
 }
 
 void fields(auto& a, Is<Admit> auto& m) {
@@ -305,6 +306,7 @@ void fields(auto& a, Is<StatusReply> auto& m) {
   a("uptime", m.uptime);
   a("commits", m.commits);
   a("aborts", m.aborts);
+  a("repairs", m.repairs);
   a("admitted", m.admitted);
   a("lost", m.lost);
   a("left", m.left);

@@ -44,6 +44,7 @@ inline constexpr std::uint32_t kMaxShares = 16;         // states that one peer 
 inline constexpr std::uint32_t kMaxPrefetchers = 8;     // peers that prefetch from one member at the same time
 inline constexpr std::size_t kMaxStateNameBytes = 256;  // name of a tensor or a value
 inline constexpr std::size_t kMaxStateEntryBytes = kMaxStateNameBytes + 64;  // name, type and size of an entry in words
+inline constexpr std::size_t kMaxFetchedBytes = kMaxStateNameBytes + 64;     // the fetched part of a state in words
 inline constexpr std::size_t kMaxNameBytes = 64;                             // name of a peer, for people
 inline constexpr std::size_t kMaxTextBytes = 1024;                           // a reason in words
 inline constexpr std::uint32_t kMaxStrangerBodyBytes = 512;                  // message before the greeting has ended

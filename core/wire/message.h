@@ -205,6 +205,7 @@ struct Done {
   Descriptor what;
   std::uint64_t hash = 0;
   std::uint64_t state_fingerprint = 0;  // of the state that this peer watches, at the launch; 0: none
+  std::string fetched{};                // sync: the part of its state that the peer has fetched, in words
 };
 
 // Requests the admission of waiting peers. The sender launches nothing more into `cohort`. The answer is Install or
@@ -385,7 +386,8 @@ struct Commit {
   Generation attempt;
   std::uint64_t hash = 0;
   bool admit_here = false;       // peers with auto_admit: this round is the last one of its cohort
-  std::string state_difference;  // the differences between watched states; empty if they are equal
+  // the differences between watched states, or the states that a sync has repaired (rule 55); empty: none
+  std::string state_difference;
 };
 
 // All members of the group have claimed a state, and some states differ: the receivers take over the elected state, and
@@ -493,6 +495,7 @@ struct StatusReply {
   Duration uptime;
   std::uint64_t commits = 0;
   std::uint64_t aborts = 0;
+  std::uint64_t repairs = 0;  // syncs that overwrote states that had strayed (rule 55)
   std::uint64_t admitted = 0;
   std::uint64_t lost = 0;
   std::uint64_t left = 0;

@@ -12,6 +12,8 @@
 // - A newcomer that holds a published state holds it until its admission, and no older one. When all members are lost,
 // the founding waits for each newcomer that is known to hold a state, and the highest revision that one of them brings
 // wins.
+// - A sync that overwrites the state of a member of the last agreed revision, at its revision or behind it, says so, to
+// all alike: whose state, of which revision, and the first tensor that differed. It says so of no newcomer (rule 55).
 // - Another round that succeeds reports a difference exactly if the watched states of its contributors differ, and
 // names the peers and the difference.
 #pragma once
@@ -57,8 +59,7 @@ class OneState {
     if (!brings(call)) return;
     revisions_[{call.launch.cohort, call.request.tag, call.launch.use}][call.group].insert(
         call.request.state->revision);
-    brought_.insert(content_of(
-        call, [&](std::size_t t) { return call.prints.inputs[t]; }, *call.request.state));
+    brought_.insert(brought(call));
   }
 
   Complaint ended(const Call& call, const Memory& memory, const FindCall& find) {
@@ -169,7 +170,33 @@ class OneState {
     return who + " is told that " + told + ", and not that " + first;
   }
 
+  // A sync has succeeded, and ended() was told. `name_of`: the peer that made a call.
+  Complaint repaired(const Call& call, const FindCall& find, const std::function<std::string(const Call&)>& name_of) {
+    const peer::Outcome& outcome = *call.outcome;
+    if (outcome.status != Status::kOk || call.request.collective != wire::Collective::kSync) return {};
+    const std::string& told = outcome.state_difference;
+    const std::string who = words_of(call) + words_of_state(outcome);
+    if (const auto& others = told_.try_emplace(outcome.round, told).first->second; others != told) {
+      return who + " is told that it repaired '" + told + "', others are told '" + others + "'";
+    }
+    const Agreed& agreed = agreed_[{outcome.round.group, outcome.round.tag}];
+    if (agreed.round != outcome.round) return {};  // a late report
+    if (agreed.before.empty()) return told.empty() ? Complaint{} : who + ", the first, is told that " + told;
+    if (outcome.retries != 0) return {};  // an earlier attempt may have overwritten the state of a member that is lost
+    const std::vector<const Call*> strayed = strayed_in(call, agreed.before, find);
+    for (const Call* const of : strayed) {
+      const std::string repair = repair_of(*of, outcome, name_of(*of), *holder_in(call, agreed.before, find));
+      const bool may_be_untold = lost_.contains(of->peer) || strayed.size() > kMostNamed;
+      if (!may_be_untold && told.find(repair) == std::string::npos) {
+        return who + " is told '" + told + "', and not that " + repair;
+      }
+    }
+    if (!strayed.empty() || told.empty()) return {};
+    return who + " is told that " + told + ", and no member of the last agreed revision came with another state";
+  }
+
  private:
+  static constexpr std::size_t kMostNamed = 3;
   struct Content {
     std::uint64_t revision = 0;
     std::vector<std::uint64_t> values;
@@ -332,6 +359,57 @@ class OneState {
     if (ahead == electorate.end()) return {};
     return words_of(call) + words_of_state(outcome) + ", which goes back behind that of " + text_of(*ahead) +
            (all_vote ? ", a founder that votes" : ", a voter of the last agreed revision");
+  }
+
+  // A member that votes, and came with the state of the sync that has ended; null: there is none.
+  [[nodiscard]] const Call* holder_in(const Call& call, const std::set<PeerId>& members, const FindCall& find) const {
+    for (const PeerId peer : *call.outcome->contributors) {
+      const Call* came = members.contains(peer) ? find(peer, call.outcome->round) : nullptr;
+      if (came != nullptr && brings(*came) && brings_result_of(call, *came)) return came;
+    }
+    return nullptr;
+  }
+  // The members that came with another state, which is not newer. Nobody if the callers have chosen: one only sends, or
+  // no member held the state of the sync.
+  [[nodiscard]] std::vector<const Call*> strayed_in(const Call& call, const std::set<PeerId>& members,
+                                                    const FindCall& find) const {
+    const peer::Outcome& outcome = *call.outcome;
+    std::vector<const Call*> strayed;
+    if (sender_of(outcome, find) != outcome.contributors->end()) return strayed;
+    const Call* const holder = holder_in(call, members, find);
+    if (holder == nullptr) return strayed;
+    for (const PeerId peer : *outcome.contributors) {
+      const Call* came = members.contains(peer) ? find(peer, outcome.round) : nullptr;
+      if (came == nullptr || !brings(*came) || came->request.state->revision > outcome.revision) continue;
+      if (brought(*came) != brought(*holder)) strayed.push_back(came);
+    }
+    return strayed;
+  }
+  static Content brought(const Call& call) {
+    return content_of(
+        call, [&](std::size_t t) { return call.prints.inputs[t]; }, *call.request.state);
+  }
+  // Whether `came` brought the state with which `call` has ended. Roots are equal where contents are (check_content()).
+  [[nodiscard]] bool brings_result_of(const Call& call, const Call& came) const {
+    const Content content = brought(came);
+    const auto bytes = bytes_.find(call.outcome->root);
+    return content.revision == call.outcome->revision && content.values == call.outcome->values &&
+           bytes != bytes_.end() && bytes->second == content.bytes;
+  }
+  // How the text about a state that has strayed begins.
+  static std::string repair_of(const Call& of, const peer::Outcome& outcome, const std::string& name,
+                               const Call& holder) {
+    const state::Statement& state = *of.request.state;
+    const std::string revision = "state of revision " + std::to_string(state.revision);
+    std::string where;
+    for (std::size_t t = 0; t < of.prints.inputs.size() && where.empty(); ++t) {
+      const state::TensorSpec& tensor = state.manifest.tensors[t];
+      if (!tensor.may_differ && of.prints.inputs[t] != holder.prints.inputs[t]) where = "in '" + tensor.name + "'";
+    }
+    if (where.empty() && state.values != holder.request.state->values) where = "in its values";
+    if (state.revision == outcome.revision) return revision + " differed on " + name + " " + where;
+    return revision + " on " + name + " was behind revision " + std::to_string(outcome.revision) +
+           (where.empty() ? "" : ", differed " + where);
   }
 
   // Orders rounds of one group and tag; uses wrap around.

@@ -228,6 +228,7 @@ std::string validate_plan(const Plan& plan) {
   for (const auto& [name, permille] :
        {std::pair<std::string_view, std::uint64_t>{"staged_permille", plan.state.staged_permille},
         {"ahead_permille", plan.state.ahead_permille},
+        {"stray_permille", plan.state.stray_permille},
         {"torn_permille", plan.state.torn_permille},
         {"republish_permille", plan.state.republish_permille},
         {"short_permille", net.short_permille},

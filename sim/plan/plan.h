@@ -93,6 +93,7 @@ struct StatePlan {
   bool watch = false;                    // peers watch the state beside every collective
   bool small_changes = false;            // a step changes few pieces of the state
   std::uint32_t ahead_permille = 0;      // share of the processes that come with progress which the run may not have
+  std::uint32_t stray_permille = 0;      // share of the syncs to which a peer brings another state than it should have
   std::uint32_t torn_permille = 0;  // share of the processes whose memory holds parts of two states at first; some know
 
   bool operator==(const StatePlan&) const = default;

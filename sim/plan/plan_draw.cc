@@ -363,6 +363,7 @@ void draw_states(Plan& plan, Dice dice) {
   plan.state.small_changes = dice.permille(400, Purpose::kTorn, 0, 0, 1);
   if (dice.permille(250, Purpose::kTorn, 0, 0, 2)) plan.state.torn_permille = 400;
   if (dice.permille(250, Purpose::kState, 0, 0, 17)) plan.state.ahead_permille = 300;
+  if (dice.permille(200, Purpose::kState, 0, 0, 20)) plan.state.stray_permille = 200;
   if (plan.entries.empty() || !dice.permille(350, Purpose::kAtPiece, 0)) return;
   DrawSeries range(dice, Purpose::kAtPiece, 1, DrawSeries::Counter::kSecondKey);
   constexpr Fault kDeaths[] = {Fault::kCrash, Fault::kCrash, Fault::kVanish, Fault::kReset, Fault::kLeave};

@@ -32,6 +32,7 @@ void visit_plan(P& plan, V&& v) {
   v("minimum_world", plan.minimum_world);
   v("small_changes", plan.state.small_changes);
   v("ahead_permille", plan.state.ahead_permille);
+  v("stray_permille", plan.state.stray_permille);
   v("torn_permille", plan.state.torn_permille);
   v("fresh_tags", plan.fresh_tags);
   v("aged", plan.aged);

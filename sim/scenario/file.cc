@@ -189,6 +189,7 @@ class ScenarioReader {
     top("watch", plan.state.watch);
     top("small_changes", plan.state.small_changes);
     top("ahead_permille", plan.state.ahead_permille);
+    top("stray_permille", plan.state.stray_permille);
     top("torn_permille", plan.state.torn_permille);
     top("fresh_tags", plan.fresh_tags);
     top("aged", plan.aged);
@@ -283,6 +284,7 @@ class ScenarioReader {
                                        {"watch", plan.state.watch != unsaid.state.watch},
                                        {"small_changes", plan.state.small_changes},
                                        {"ahead_permille", plan.state.ahead_permille != 0},
+                                       {"stray_permille", plan.state.stray_permille != 0},
                                        {"torn_permille", plan.state.torn_permille != 0}}) {
       if (is_said) return fail(*table.get(key), key + std::string(kNeedsState));
     }

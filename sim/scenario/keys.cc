@@ -58,6 +58,8 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "small_changes", "false", "true, with share_state: a step changes few pieces of the state"},
     {"top", "ahead_permille", "0",
      "with share_state: of processes that join with progress made elsewhere, which the run may not have"},
+    {"top", "stray_permille", "0",
+     "with share_state: of syncs, to which a peer brings another byte, another value or an older revision"},
     {"top", "torn_permille", "0", "with share_state: of processes, whose memory holds parts of two states at first"},
     {"top", "fresh_tags", "false", "true: no tag is used twice"},
     {"top", "aged", "false", "true: counters stand where those of peers stand that have run for months"},

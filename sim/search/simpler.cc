@@ -177,6 +177,7 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return std::exchange(p.state.watch, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.state.small_changes, false); });
   add(out, plan, [](Plan& p) { return lower(p.state.ahead_permille, 0); });
+  add(out, plan, [](Plan& p) { return lower(p.state.stray_permille, 0); });
   add(out, plan, [](Plan& p) { return lower(p.state.torn_permille, 0); });
   add(out, plan, [](Plan& p) { return std::exchange(p.fresh_tags, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.aged, false); });

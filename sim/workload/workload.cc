@@ -204,6 +204,7 @@ Call& App::lend_memory(CallKind kind, Request& request, std::uint64_t here, cons
   lend_tensors(call, request, here, lend);
   const bool fills = request.state && !scripted_ && !taken_over;
   if (fills) fill_state(request);
+  if (fills && contents.drift != 0) drift_byte(contents.drift, request);
   for (std::size_t t = 0; t < request.tensors.size(); ++t) {
     const BufferRef input = input_of(request, request.tensors[t]);
     const bool is_state = fills && !request.state->manifest.tensors[t].may_differ;

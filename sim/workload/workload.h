@@ -140,7 +140,11 @@ class App final : public Program {
   [[nodiscard]] state::Strategy strategy();
   void fill_state(const ring::Request& request);
   void watch(Call& call, ring::Request& request, std::uint64_t drift);
-  void apply(std::uint64_t drift, const ring::Request& copy, state::Statement& state);
+  // Changes a value, or else a byte of the compared tensors.
+  static void drift_value(std::uint64_t drift, state::Statement& state);
+  void drift_byte(std::uint64_t drift, const ring::Request& of);
+  // The difference that this peer brings to a sync; 0: none. With some the state is of an older revision.
+  [[nodiscard]] std::uint64_t stray(state::Statement& state) const;
   [[nodiscard]] std::uint64_t piece_content(std::uint64_t tensor, std::uint64_t piece, const Checkpoint& at) const;
   [[nodiscard]] bool same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const;
   void publish();

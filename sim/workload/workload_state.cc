@@ -16,6 +16,13 @@ using wire::Collective;
 constexpr Tag kSyncTag{1000};
 constexpr Tag kStateTag{1001};
 
+// A drift changes a byte of one of the compared tensors, or a value.
+constexpr std::size_t drifting_tensor(std::uint64_t drift) { return drift % 2 == 0 ? 0 : 2; }
+
+bool drifts_in_value(std::uint64_t drift, const state::Manifest& manifest) {
+  return drift % 3 == 0 || manifest.tensors[drifting_tensor(drift)].bytes() == 0;
+}
+
 }  // namespace
 
 void App::sync() {
@@ -151,6 +158,7 @@ void App::sync_state() {
   for (std::uint32_t t = 0; t < state->manifest.tensors.size(); ++t) {
     if (same_since_synced(state->manifest, t)) state->unchanged.insert(t);
   }
+  contents.drift = stray(*state);
   launch(request_of(state), 0, contents);
 }
 
@@ -181,7 +189,8 @@ std::uint64_t App::piece_content(std::uint64_t tensor, std::uint64_t piece, cons
 }
 
 bool App::same_since_synced(const state::Manifest& manifest, std::uint32_t tensor) const {
-  if (!shared_.synced || plan_.state.torn_permille > 0) return false;  // the source may have held other bytes
+  // With these the source may have held other bytes.
+  if (!shared_.synced || plan_.state.torn_permille > 0 || plan_.state.stray_permille > 0) return false;
   const std::uint64_t pieces = (manifest.tensors[tensor].bytes() + manifest.piece_bytes - 1) / manifest.piece_bytes;
   for (std::uint64_t piece = 0; piece < pieces; ++piece) {
     if (piece_content(tensor, piece, {step_, state_, {}}) != piece_content(tensor, piece, *shared_.synced))
@@ -203,7 +212,10 @@ void App::watch(Call& call, Request& request, std::uint64_t drift) {
     watched->memory.push_back(tensor.recv);
   }
   fill_state(copy);
-  if (drift != 0) apply(drift, copy, *state);
+  if (drift != 0) {
+    drift_value(drift, *state);
+    drift_byte(drift, copy);
+  }
   for (std::size_t t = 0; t < copy.tensors.size(); ++t) {
     const bool compared = !state->manifest.tensors[t].may_differ;
     call.prints.watched.push_back(compared ? memory.fingerprint(copy.tensors[t].recv) : 0);
@@ -218,14 +230,27 @@ void App::watch(Call& call, Request& request, std::uint64_t drift) {
   request.watch = std::move(watched);
 }
 
-// Changes a byte of the compared tensors, or a value.
-void App::apply(std::uint64_t drift, const Request& copy, state::Statement& state) {
-  const BufferRef& tensor = copy.tensors[drift % 2 == 0 ? 0 : 2].recv;
-  if (drift % 3 == 0 || tensor.length == 0) {
-    state.values[1] ^= drift;
-  } else {
-    host_.memory_of(process_).fill(tensor.slice(drift % tensor.length, 1), drift);
+void App::drift_value(std::uint64_t drift, state::Statement& state) {
+  if (drifts_in_value(drift, state.manifest)) state.values[1] ^= drift;
+}
+
+void App::drift_byte(std::uint64_t drift, const Request& of) {
+  if (drifts_in_value(drift, of.state->manifest)) return;
+  const BufferRef& tensor = of.tensors[drifting_tensor(drift)].recv;
+  host_.memory_of(process_).fill(tensor.slice(drift % tensor.length, 1), drift);
+}
+
+// A program with a bug, or on a host whose memory is broken.
+std::uint64_t App::stray(state::Statement& state) const {
+  if (scripted_ || !dice_.permille(plan_.state.stray_permille, Purpose::kState, process_, launches_, 21)) return 0;
+  const std::uint64_t drift = dice_.range(1, 1'000'000, Purpose::kState, process_, launches_, 22);
+  const bool groups_stay_in_step = plan_.gangs.groups > 1;
+  if (drift % 4 == 0 && state.revision > 0 && !groups_stay_in_step) {
+    state.revision -= 1;
+    return 0;
   }
+  drift_value(drift, state);
+  return drift;
 }
 
 void App::publish() { shared_.published = share(CallKind::kPublish, request_of(statement()), {}); }

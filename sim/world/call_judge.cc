@@ -49,6 +49,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.ended(call, *process.memory, find));
   const auto name_of_peer = [&](const Call& of) { return cast_.processes[of.process].peer.options().name; };
   if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.watched(call, find, name_of_peer));
+  if (!chronicle_.over()) chronicle_.check("S5", checkers_.one_state.repaired(call, find, name_of_peer));
   const std::uint64_t cohorts = std::max(outcome.round.cohort, call.launch.cohort).value -
                                 call.launch.cohort.value;  // number of cohorts that the call passed through
   const wire::View* const founding = checkers_.membership.founding(outcome.round.cohort);

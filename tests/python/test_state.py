@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from fractions import Fraction
 from typing import Any
@@ -318,6 +319,62 @@ def test_strategies(peers: Peers) -> None:
         assert state.revision == 0
 
     peers(3, main)
+
+
+def test_a_repair_is_told_to_all_members(peers: Peers, caplog: pytest.LogCaptureFixture) -> None:
+    """One of three that agreed before comes with another byte, then without the last step."""
+
+    def main(run: Run, number: int) -> None:
+        state = lockstep.State({"frozen": np.ones(4), "w": np.full(3 * PIECE, number, np.float32), "step": 1})
+        first = run.sync(state, strategy="send-only" if number == 0 else "popular")
+        assert first.state_difference == "", "the first sync founds the state"
+        state.revision = 7
+        if number == 2:
+            state["w"][PIECE + 3] += 0.001
+        result = run.sync(state)
+        assert result.state_difference == (
+            "state of revision 7 differed on peer 2 in 'w' (1 of 4 pieces) and was overwritten with that of "
+            "peer 0, peer 1"
+        )
+        holds_zeros(state)
+        state.revision = 8 if number != 1 else 6
+        state["step"] = 3 if number != 1 else 2
+        for form in ("blocking", "async"):
+            with pytest.raises(lockstep.Desync, match="state of revision 6 on peer 1 was behind") as caught:
+                if form == "blocking":
+                    run.sync(state, strict=True)
+                else:
+                    work = run.sync_async(state, strict=True)
+                    assert work.result is not None
+                    work.wait(IN_TIME)
+            assert caught.value.result is not None
+            assert caught.value.result.state_difference == str(caught.value)
+            assert (state.revision, state["step"]) == (8, 3), "the state is that of the run"
+            state.revision = 8 if number != 1 else 6
+        state.revision = 8
+        assert run.sync(state, strict=True).state_difference == ""
+
+    def holds_zeros(state: lockstep.State) -> None:
+        assert not state["w"].any()
+
+    peers(3, main, each=lambda number: {"name": f"peer {number}"})
+    repaired = "revision=7: state of revision 7 differed on peer 2 in 'w'"
+
+    def warnings() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        return [line for line in lines if line.startswith("state-repaired") and repaired in line]
+
+    until(lambda: len(warnings()) == 3)
+
+
+def test_the_first_sync_repairs_nothing(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        state = state_of(number, revision=number)
+        for _ in range(2):  # all agree in the first
+            assert run.sync(state, strict=True).state_difference == ""
+            holds(state, 1)
+
+    peers(2, main)
 
 
 def test_two_that_only_send_must_agree(peers: Peers) -> None:

@@ -132,6 +132,7 @@ republish_permille = 0
 watch = false
 minimum_world = 1
 small_changes = false
+stray_permille = 0
 torn_permille = 0
 fresh_tags = false
 aged = false

@@ -402,7 +402,8 @@ typedef struct lockstep_result {
   int state_undefined;
 
   /* collectives: the difference of the states that contributors watch (lockstep_watch_state()); "": no difference.
-   * Valid until this thread's next call that fills a result */
+   * sync: the members whose states had strayed and were overwritten (lockstep_sync_state()); "": none. Valid until
+   * this thread's next call that fills a result */
   const char* state_difference;
 
   double weight; /* committed weighted averages: the sum of all weights */
@@ -936,7 +937,10 @@ typedef struct lockstep_sync_state_args {
 #define LOCKSTEP_SYNC_STATE_ARGS_INIT \
   { sizeof(lockstep_sync_state_args), NULL, 0, NULL, 0, 0, LOCKSTEP_STATE_POPULAR, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Continues with other sources when a source dies, is slow or sends wrong pieces. After an error:
+/* A member of the last agreed revision that brings other bytes of the winning revision, or a lower revision, has a bug
+ * or a broken memory. Its state is overwritten, and result.state_difference says so to all members alike: "state of
+ * revision 7 differed on d in 'w' (3 of 12 pieces) and was overwritten with that of a, b". It names no newcomer.
+ * Continues with other sources when a source dies, is slow or sends wrong pieces. After an error:
  * result.state_undefined. Errors: common ones; ABORTED also when a peer has no source left: the text names the sources;
  * STATE_UNDEFINED: no peer that may send has a state: load a checkpoint on one of them; or groups that gangs bind have
  * no revision in common: load a checkpoint in all of them; STATE_CONFLICT: see above; MISMATCH: tensors or values

@@ -12,6 +12,12 @@ class Place(Protocol):
     def open(self, options: dict[str, Any]) -> Any:
         """Creates a native communicator."""
 
+    strict: bool
+    """Whether a sync that repairs a state is a failure of the swarm."""
+
+    def note_repair(self, text: str) -> None:
+        """A sync has repaired a state: fails the swarm, also if the program catches the error."""
+
     def check(self) -> None:
         """Raises lockstep.sim.Killed once the peer has crashed."""
 

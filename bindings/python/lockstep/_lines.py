@@ -53,7 +53,7 @@ _kept: dict[int, Sink] = {}
 
 
 # Events that a person should see although nothing fails (core/trace/event.cc).
-_WARNINGS = ("call-waits", "state-replaced")
+_WARNINGS = ("call-waits", "state-replaced", "state-repaired")
 
 
 def log_sink(logger: logging.Logger) -> Sink:

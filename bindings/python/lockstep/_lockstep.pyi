@@ -164,6 +164,7 @@ class Result:
     def state_difference(self) -> str:
         """
         Which peers' watched states differ and where first (Communicator.watch); empty: none.
+        Sync: whose state had strayed and was overwritten, of which revision, and the first array that differed.
         """
     @property
     def state_root(self) -> typing.Any:
@@ -221,6 +222,7 @@ class Work:
         >>> result = work.wait(timeout=30)
     """
 
+    _judge: typing.Any
     _on_end: typing.Any
     def __await__(self) -> collections.abc.Generator[typing.Any, None, Result]: ...
     def _until_over(self) -> None: ...

@@ -27,7 +27,7 @@ from ._arguments import path_of, shown
 from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
-from .errors import ArrayError, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
+from .errors import ArrayError, Desync, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
 from .state import State
 from .types import (
     ALGORITHMS,
@@ -960,6 +960,7 @@ class Communicator:
         blank: bool = False,
         restored: bool = False,
         unchanged: Iterable[str] = (),
+        strict: bool | None = None,
         tag: int = 0,
         timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
@@ -969,6 +970,10 @@ class Communicator:
         Members of the last agreed revision vote; newcomers only receive. The highest revision wins, and among its
         states the most popular one. A peer that differs fetches only the pieces of 1 MiB that differ. If all states are
         equal, a sync costs one round trip to the coordinator.
+
+        A member of the last agreed revision that brings another state of the winning revision, or a lower revision, has
+        a bug or a broken memory: result.state_difference, and a warning in the log of every member, name it and the
+        first array in which it differed. A newcomer that takes the state over is not named.
 
         A newcomer whose revision is higher than the run's is not overwritten: its sync raises StateConflict, and the
         members go on without it.
@@ -980,14 +985,18 @@ class Communicator:
         restored: after result.state_undefined: the arrays hold a whole state again. Without it, the state remembers
             that it is none, also in later runs, until a sync succeeds.
         unchanged: names of arrays that have not changed since the last sync of this tag: they are not hashed again.
-        Raises the errors of all_reduce, StateUndefined, StateConflict, Mismatch; error.result.state_undefined says
-        whether the state is lost.
+        strict: True raises Desync, on all members alike, after a sync that has overwritten the state of such a member.
+            None: True in a lockstep.sim.Swarm, unless it says otherwise, else False.
+        Raises the errors of all_reduce, StateUndefined, StateConflict, Mismatch, Desync; error.result.state_undefined
+        says whether the state is lost.
         """
         with _Refusals(self._native, "sync", tag):
             options = _state_options(state, strategy, staged, blank, restored, tag, timeout, minimum_world)
             described = state._describe(unchanged)
         with _Torn(state):
-            return self._native.sync_state(described, options, _taker(state))
+            result = self._native.sync_state(described, options, _taker(state))
+        _judge_of(strict)(result)
+        return result
 
     def sync_async(
         self,
@@ -998,6 +1007,7 @@ class Communicator:
         blank: bool = False,
         restored: bool = False,
         unchanged: Iterable[str] = (),
+        strict: bool | None = None,
         tag: int = 0,
         timeout: float | None = COLLECTIVE_TIMEOUT,
         minimum_world: int = 0,
@@ -1008,6 +1018,7 @@ class Communicator:
             described = state._describe(unchanged)
         work = self._native.sync_state_async(described, options)
         work._on_end = _taker(state)
+        work._judge = _judge_of(strict)
         return work
 
     def publish(self, state: State, *, stable: bool = False, tag: int = 0, timeout: float | None = None) -> None:
@@ -1195,6 +1206,24 @@ def _taker(state: State) -> Callable[[Result, list[int | float]], None]:
             state._take(values, result.revision, result.lineage)
 
     return take
+
+
+def _judge_of(strict: bool | None) -> Callable[[Result], None]:
+    """Raises Desync for a sync that has repaired a state. strict: of the call; None: as its place says."""
+    place = context.place
+    of_swarm = strict is None and place is not None and place.strict
+
+    def judge(result: Result) -> None:
+        text = result.state_difference
+        if not text or not (strict or of_swarm):
+            return
+        if of_swarm and place is not None:
+            place.note_repair(text)
+        error = Desync(text)
+        error.result = result
+        raise error
+
+    return judge
 
 
 def _outputter(out: Array) -> Callable[[Result, None], None]:

@@ -16,6 +16,7 @@ __all__ = [
     "BelowMinimum",
     "BufferTooSmall",
     "CohortClosed",
+    "Desync",
     "DeviceArray",
     "Error",
     "Evicted",
@@ -187,6 +188,16 @@ class StateConflict(Error):
     """
 
     _status = 20
+
+
+class Desync(Error, RuntimeError):
+    """The states of members differ that must be equal; all members raise it alike, and the text says where.
+
+    Of sync(strict=True): a member of the last agreed revision came with another state, which the sync has overwritten.
+    All members hold the same state now. The member has a bug, or the memory of its host is broken.
+    """
+
+    _status = 0  # the call itself has succeeded
 
 
 class Forked(Error, RuntimeError):

@@ -211,7 +211,8 @@ void define_data(ResultClass& c) {
           "Prefetch: the arrays hold a part of a state.")
       .def_property_readonly(
           "state_difference", [](R r) { return to_text(r.state_difference); },
-          "Which peers' watched states differ and where first (Communicator.watch); empty: none.");
+          "Which peers' watched states differ and where first (Communicator.watch); empty: none.\n"
+          "Sync: whose state had strayed and was overwritten, of which revision, and the first array that differed.");
 }
 
 }  // namespace

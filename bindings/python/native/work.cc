@@ -127,6 +127,7 @@ std::shared_ptr<Result> Work::result(const py::object& timeout) {
     if (!result_) ended(status, raw);  // another thread may have been first
   }
   if (result_->raw.status != LOCKSTEP_OK) raise(result_->raw.status, error_, py::cast(result_));
+  if (!judge.is_none()) judge(result_);
   return result_;
 }
 
@@ -196,7 +197,8 @@ why: for the error texts of all peers, at most 1024 bytes.)")
           "progress", &Work::progress,
           "How far a sync or prefetch is, as (bytes, of): bytes of the bytes that differ are here; (0, 0): not "
           "known yet.")
-      .def_readwrite("_on_end", &Work::on_end);
+      .def_readwrite("_on_end", &Work::on_end)
+      .def_readwrite("_judge", &Work::judge);
   module.def("wait_any", &wait_any, py::arg("works"), py::arg("timeout"));
   py::class_<Waker>(module, "Waker")
       .def(py::init<>())

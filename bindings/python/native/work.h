@@ -33,6 +33,8 @@ class Work {
   [[nodiscard]] Call& call() { return *call_; }
   // Called once with the Result, when Python first sees that the call is over.
   py::object on_end = py::none();
+  // Called with the Result of a call that has succeeded, each time that it is taken: may raise.
+  py::object judge = py::none();
 
  private:
   lockstep_status wait(const py::object& timeout, lockstep_result* raw);

@@ -193,6 +193,43 @@ TEST(Election, BoundGroupsContinueWithTheHighestCommonRevision) {
   EXPECT_EQ(common({votes({3, 7}), votes({3, 8}), votes({7, 8})}), std::nullopt);
 }
 
+// ---- members that strayed (rule 55) ----
+
+std::vector<PeerId> strayed_among(const std::vector<Claim>& claims, const std::set<PeerId>& agreed) {
+  return strayed(std::get<Elected>(elect_among(claims, agreed)), claims, agreed);
+}
+
+TEST(Strayed, OnlyVotersOfTheLastAgreementStray) {
+  const std::vector<Claim> claims = {claim(kA, 7, kRed), claim(kB, 7, kBlue), claim(kC, 7, kRed), claim(kD, 3, kBlue)};
+  EXPECT_EQ(strayed_among(claims, {kA, kB, kC}), std::vector{kB});
+  EXPECT_EQ(strayed_among(claims, {kA, kB, kC, kD}), (std::vector{kB, kD}));
+  EXPECT_EQ(strayed_among(claims, {kA}), std::vector<PeerId>{});
+  EXPECT_EQ(strayed_among(claims, {}), std::vector<PeerId>{}) << "at the founding nobody strays";
+}
+
+TEST(Strayed, AMemberWithoutAVoteDoesNotStray) {
+  const auto with = [](const Claim& other) {
+    return strayed_among({claim(kA, 7, kRed), claim(kC, 7, kRed), other}, {kA, kB, kC});
+  };
+  EXPECT_EQ(with(claim(kB, 7, kBlue)), std::vector{kB});
+  EXPECT_EQ(with(claim(kB, 7, kBlue, Strategy::kNewest)), std::vector{kB});
+  EXPECT_EQ(with(claim(kB, 7, kBlue, Strategy::kReceiveOnly)), std::vector<PeerId>{});
+  EXPECT_EQ(with(undefined(kB)), std::vector<PeerId>{});
+}
+
+TEST(Strayed, NobodyDoesWhereTheCallersHaveChosen) {
+  const std::vector<Claim> sent = {claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 7, kBlue, Strategy::kSendOnly)};
+  EXPECT_EQ(strayed_among(sent, {kA, kB, kC}), std::vector<PeerId>{});
+  const std::vector<Claim> newest = {claim(kA, 7, kRed), claim(kB, 7, kRed), claim(kC, 9, kBlue, Strategy::kNewest)};
+  EXPECT_EQ(strayed_among(newest, {kA, kB}), std::vector<PeerId>{}) << "the newcomer wins, and all take it over";
+}
+
+// Bound groups may go on with a lower revision than some members have.
+TEST(Strayed, AMemberThatIsAheadDoesNotStray) {
+  const std::vector<Claim> claims = {claim(kA, 3, kRed), claim(kB, 4, kBlue), claim(kC, 2, kBlue)};
+  EXPECT_EQ(strayed({3, kRed, {}, {}, {}}, claims, {kA, kB, kC}), std::vector{kC});
+}
+
 TEST(Election, PeersWithTheChosenRevisionVote) {
   const std::vector<Claim> claims = {claim(kA, 7, kBlue), claim(kB, 3, kRed), claim(kC, 900, kRed)};
   const auto votes = std::get<Votes>(votes_of(claims, {kA, kB}));

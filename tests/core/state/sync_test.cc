@@ -44,6 +44,40 @@ TEST(Sync, OnlyPiecesThatDifferMove) {
   net.expect_alike();
 }
 
+// Rule 55.
+TEST(Sync, AReceiverNamesThePartThatItHasFetched) {
+  for (const bool staged : {false, true}) {
+    Network net(3);
+    for (int i = 0; i < 3; ++i) net.add(kSizes, 7, 4, staged);
+    Host& two = net.add(kSizes, 7, 4, staged);
+    Host& one = net.add(kSizes, 7, 4, staged);
+    Host& old = net.add(kSizes, 7, 3, staged);  // its value is another one, too
+    two.tensors[3][kStatePieceBytes] ^= std::byte{1};
+    two.tensors[4][0] ^= std::byte{1};
+    one.tensors[4][0] ^= std::byte{1};
+    EXPECT_EQ(one.sync->fetched(), "");
+    EXPECT_TRUE(net.attempt());
+    EXPECT_EQ(two.sync->fetched(), "in 't3' and 1 more (2 of 8 pieces)");
+    EXPECT_EQ(one.sync->fetched(), "in 't4' (1 of 8 pieces)");
+    EXPECT_EQ(old.sync->fetched(), "in its values");
+    EXPECT_EQ(net.hosts[0]->sync->fetched(), "") << "a source fetches nothing";
+  }
+}
+
+TEST(Sync, AReceiverNamesWhatEarlierAttemptsHaveOverwritten) {
+  Network net(4);
+  Host& dies = net.add(kSizes, 7, 4);
+  net.add(kSizes, 7, 4);
+  Host& other = net.add(kSizes, 7, 4);
+  for (Bytes& tensor : other.tensors) {
+    for (std::size_t at = 0; at < tensor.size(); at += kStatePieceBytes) tensor[at] ^= std::byte{1};
+  }
+  dies.pieces_until_death = 2;
+  EXPECT_FALSE(net.attempt({{0, 1}, {0, 2}}));
+  EXPECT_TRUE(net.attempt({{0, 2}}));
+  EXPECT_EQ(other.sync->fetched(), "in 't0' and 3 more (8 of 8 pieces)");
+}
+
 std::size_t digests_of(Host& host) {
   std::size_t digests = 0;
   while (!host.sync->digested()) {

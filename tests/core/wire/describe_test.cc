@@ -66,7 +66,7 @@ TEST(Describe, AMessageIsOneLine) {
             "state_difference: \"they differ\"}");
   EXPECT_EQ(describe(Message(Done{key, Generation{3}, all_reduce(), 1})),
             "Done{key: c1 g0 t7 #2, attempt: 3, what: (all_reduce f32 sum, 10 elements in 1 tensor, retry), "
-            "hash: 0000000000000001, state_fingerprint: 0000000000000000}");
+            "hash: 0000000000000001, state_fingerprint: 0000000000000000, fetched: \"\"}");
   EXPECT_EQ(describe(Message(Refused{Status::kRefused, "no\n\"way\""})),
             "Refused{status: refused, text: \"no??way?\"}");
   EXPECT_EQ(describe(Message(Waiting{{io::Address::Family::kV4, {127, 0, 0, 1}, 4000}, seconds(1), seconds(2)})),

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,29 @@ class S5OneState : public testing::Test {
     });
   }
   Complaint end(std::size_t i, std::uint64_t revision) { return end(i, kRound, {kA, kB, kC}, revision); }
+  // After end(): the sync of the first peer has told this.
+  Complaint told(const std::string& text, std::uint64_t revision = 7, std::size_t i = 0) {
+    Call call = calls_[i];
+    call.outcome = committed({kA, kB, kC});
+    call.outcome->revision = revision;
+    call.outcome->root = {revision, revision};
+    call.outcome->state_difference = text;
+    const auto at = [&](PeerId peer) {
+      return static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), peer) - ids_.begin());
+    };
+    return checker_.repaired(
+        call, [&](PeerId peer, const RoundKey&) { return &calls_[at(peer)]; },
+        [&](const Call& of) { return std::string(1, static_cast<char>('a' + at(of.peer))); });
+  }
+  // b, a member of the last agreement, comes with other bytes.
+  void stray() {
+    write(1, 8);
+    calls_[1].prints.inputs = {memory_[1].fingerprint(weights(1))};
+    launch();
+    write(1, 1);
+    write(2, 1);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 7)) << i;
+  }
 
   static constexpr RoundKey kBefore{CohortId{0}, GroupId{0}, Tag{5}, 8};
   std::array<PeerId, 3> ids_ = {kA, kB, kC};
@@ -139,6 +163,50 @@ TEST_F(S5OneState, ALineageIsThatOfASourceAndOfAll) {
   EXPECT_TRUE(end(0, round, all, 7, Lineage{4})) << "the source has 6";
   round.use += 1;
   EXPECT_FALSE(end(0, round, all, 7, Lineage{6}));
+}
+
+// Rule 55.
+TEST_F(S5OneState, ATakeOverOfANewcomerIsNoRepair) {
+  write(2, 1);
+  EXPECT_FALSE(end(0, 7));
+  EXPECT_FALSE(told(""));
+  EXPECT_TRUE(told("state of revision 0 on c was behind revision 7 and was overwritten", 7, 1)) << "others are told ''";
+}
+
+TEST_F(S5OneState, ARepairThatIsNoneFails) {
+  write(2, 1);
+  EXPECT_FALSE(end(0, 7));
+  EXPECT_TRUE(told("state of revision 0 on c was behind revision 7, differed in 'weights' and was overwritten"));
+}
+
+TEST_F(S5OneState, ARepairIsToldWithThePeerAndTheTensor) {
+  stray();
+  EXPECT_FALSE(told("state of revision 7 differed on b in 'weights' (2 of 2 pieces) and was overwritten with that of a"));
+  EXPECT_TRUE(told("", 7, 1)) << "others are told more";
+}
+
+TEST_F(S5OneState, ARepairThatIsNotToldFails) {
+  stray();
+  EXPECT_TRUE(told(""));
+}
+
+TEST_F(S5OneState, ARepairOfAnotherPeerOrTensorFails) {
+  stray();
+  EXPECT_TRUE(told("state of revision 7 differed on a in 'weights' (2 of 2 pieces) and was overwritten with that of b"));
+}
+
+TEST_F(S5OneState, AMemberThatIsBehindIsARepair) {
+  statements_[1]->revision = 6;
+  launch();
+  write(2, 1);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_FALSE(end(i, 7)) << i;
+  EXPECT_FALSE(told("state of revision 6 on b was behind revision 7 and was overwritten with that of a"));
+}
+
+TEST_F(S5OneState, AMemberThatOnlyReceivesIsNoRepair) {
+  statements_[1]->strategy = state::Strategy::kReceiveOnly;
+  stray();
+  EXPECT_FALSE(told(""));
 }
 
 TEST_F(S5OneState, AReceiveOnlyPeerIsNotFollowed) {

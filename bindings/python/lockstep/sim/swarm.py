@@ -80,9 +80,9 @@ class SwarmReport:
 
 
 class SwarmFailure(Failure):
-    """A program raised, all programs waited in vain, returned states differed, or Lockstep broke a promise.
+    """A program raised, all programs waited in vain, states differed, or Lockstep broke a promise.
 
-    kind: "program", "deadlock", "states", "limit", or the id of the promise, such as "S2".
+    kind: "program", "deadlock", "states" (also: a sync repaired one), "limit", or the id of the promise, such as "S2".
     seed: the seed of the run. faults: the fewest faults, in words, that give the same failure; `only`: their numbers.
     repeat: an expression that repeats the failure.
     """
@@ -110,6 +110,8 @@ class Swarm:
     only: numbers of the faults to keep, as a SwarmFailure lists them; None for all.
     restart: restart a program that ends with Evicted, OutcomeUnknown or NotConnected, for example after a long pause,
         with a new communicator, as a supervisor of processes would; False: such an end is a failure.
+    strict: a sync that repairs the state of a member is a failure, since its program has a bug (see Communicator.sync);
+        False: it is none. A sync(strict=...) of the program speaks for itself.
     scenario: further keys of a scenario, such as heartbeat="200 ms".
     Raises InvalidArgument.
 
@@ -143,6 +145,7 @@ class Swarm:
         seed: int = 0,
         only: Sequence[int] | None = None,
         restart: bool = True,
+        strict: bool = True,
         **scenario: Any,
     ) -> None:
         self._arguments = {
@@ -151,6 +154,7 @@ class Swarm:
             "faults": list(faults),
             "churn": churn,
             **({} if restart else {"restart": False}),
+            **({} if strict else {"strict": False}),
             **scenario,
         }
         drawn = _some_of_each(peers) if churn is True else dict(churn or {})
@@ -160,6 +164,7 @@ class Swarm:
         if self._arguments["faults"]:
             keys["do"] = [dict(fault) for fault in self._arguments["faults"]]
         self._restart = restart
+        self._strict = strict
         self._seed = seed
         self._conditions = _lockstep.Conditions.from_scenario(to_toml(keys), seed)
         if drawn:
@@ -194,7 +199,7 @@ class Swarm:
 
     def _run_once(self, program: Main, only: Sequence[int]) -> _Outcome:
         conditions = self._conditions.with_faults(list(only))
-        return _Stage(conditions, tuple(conditions.faults()), self._restart).run(program)
+        return _Stage(conditions, tuple(conditions.faults()), self._restart, self._strict).run(program)
 
     def _shrunk(self, program: Main, first: _Outcome) -> tuple[tuple[int, ...], _Outcome]:
         """Removes faults (half of them, a quarter, ...) as long as the failure stays the same."""
@@ -254,9 +259,11 @@ class _Outcome:
 class _Stage:
     """One run: a thread for each program."""
 
-    def __init__(self, conditions: _lockstep.Conditions, faults: tuple[str, ...], restart: bool) -> None:
+    def __init__(self, conditions: _lockstep.Conditions, faults: tuple[str, ...], restart: bool, strict: bool) -> None:
         self._native = _lockstep.Swarm(conditions)
         self._restart_after = (Evicted, OutcomeUnknown, NotConnected) if restart else ()
+        self._strict = strict
+        self._repair: tuple[str, float] | None = None  # the first, and when
         self._faults = faults
         self._threads: list[threading.Thread] = []
         self._values: dict[int, Any] = {}
@@ -285,7 +292,7 @@ class _Stage:
     def _run_program(self, program: Main, number: int) -> None:
         self._native.enter(number)
         failure: str | None = None
-        place = _Place(self._native, number)
+        place = _Place(self._native, number, self._strict, self._note_repair)
         context.place = place
         try:
             self._values[number] = self._until_it_returns(program, place)
@@ -300,6 +307,9 @@ class _Stage:
             place.close()
             context.place = None
             self._native.exit(number, failure)
+
+    def _note_repair(self, text: str, at: float) -> None:
+        self._repair = self._repair or (text, at)
 
     def _until_it_returns(self, program: Main, place: _Place) -> Any:
         while True:
@@ -322,25 +332,35 @@ class _Stage:
             faults=self._faults,
         )
         failure = facts["failure"]
+        if self._repair is not None and (failure is None or failure[2] >= self._repair[1]):
+            text, at = self._repair
+            failure = ("states", f"{text}; a program has a bug, or its host a broken memory", at)
         if failure is None:
             differ = _states_that_differ(programs)
             failure = ("states", differ, report.seconds) if differ else None
-        cause = self._first_error if failure is not None and failure[0] == "program" else None
+        cause = self._first_error if failure is not None and failure[0] in ("program", "states") else None
         return _Outcome(report, failure, cause)
 
 
 class _Place:
     """The environment of one program; see lockstep._context."""
 
-    def __init__(self, native: _lockstep.Swarm, number: int) -> None:
+    def __init__(
+        self, native: _lockstep.Swarm, number: int, strict: bool, noted: Callable[[str, float], None]
+    ) -> None:
+        self.strict = strict
         self._native = native
         self._number = number
+        self._noted = noted
         self._opened: list[Any] = []
 
     def open(self, options: dict[str, Any]) -> Any:
         opened = _lockstep.Communicator(self._native.open(self._number, options))
         self._opened.append(opened)
         return opened
+
+    def note_repair(self, text: str) -> None:
+        self._noted(text, self.now())
 
     def check(self) -> None:
         if self._native.killed(self._number):

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from ..communicator import Communicator
+from .. import errors
 from ..errors import Error
 from ..types import PeerId
 
 _DIGEST = 8  # bytes
 
 
-class Desync(RuntimeError):
+class Desync(errors.Desync):
     """The shared states of the peers differ. All contributors of the reduction that has found it raise it.
 
     Nothing of that reduction is applied. Enter the `with` block of the strategy again on all peers: the state of the

@@ -377,7 +377,7 @@ class Strategy(ABC):
         if error is not None and TENSORS in errors:  # without a state like theirs this peer cannot sync with them
             raise error
         try:
-            result = self._run.sync(state, strategy=part, blank=self._is_torn, tag=STATE_TAG)
+            result = self._run.sync(state, strategy=part, blank=self._is_torn, strict=False, tag=STATE_TAG)
         except Error as failed:
             self._is_torn = self._is_torn or (failed.result is not None and failed.result.state_undefined)
             raise
