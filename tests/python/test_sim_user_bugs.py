@@ -5,6 +5,7 @@ After every sync all members agree, so nothing else would show most of these bug
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import lockstep
@@ -75,7 +76,7 @@ class LocalWorld(Trainer):
     def step(self) -> None:
         gradient = self.gradient()
         self.run.all_reduce(gradient, op="sum")
-        self.run.spend(0.1)  # the members may be others now
+        self.run.spend(0.1 * self.run.rank)  # hosts are not equally fast: the members may be others now
         self.update(gradient / len(self.run.members()))
 
 
@@ -148,7 +149,7 @@ class SeedPerProcess(Trainer):
         self.state["weights"] += self.noise.normal(0, 1e-6, 20)
 
 
-class SavedBeforeTheReductionEnded(Trainer):
+class SavedTooEarly(Trainer):
     def step(self) -> None:
         gradient = self.gradient()
         reducing = self.run.all_reduce_async(gradient, op="avg")
@@ -162,27 +163,90 @@ def main(run: lockstep.Communicator, kind: type[Trainer]) -> lockstep.State:
     return kind(run).train()
 
 
-def found(kind: type[Trainer], seeds: int, churn: dict[str, Any] | None = None) -> sim.SwarmFailure:
+def found(kind: type[Trainer], seeds: int, conditions: dict[str, Any]) -> sim.SwarmFailure:
     for seed in range(seeds):
         try:
-            sim.Swarm(peers=4, churn=churn, seed=seed).run(main, kind)
+            sim.Swarm(peers=4, seed=seed, **conditions).run(main, kind)
         except sim.SwarmFailure as failure:
             return failure
     pytest.fail(f"not found within {seeds} seeds")
 
 
-DIFFERED = r"state of revision {revision} differed on {host} in '{tensor}' \(1 of 2 pieces\) and was overwritten with that of "
+def differed(revision: str, host: str, where: str) -> str:
+    return rf"^states at .* s: .*state of revision {revision} differed on {host} in {where}.* overwritten with that of \w"
+
+
+WEIGHTS = r"'weights' \(1 of 2 pieces\)"
+MOMENTUM = r"'momentum' \(1 of 2 pieces\)"
+BOTH = r"'weights' and 1 more \(2 of 2 pieces\)"
+BEHIND = r"^states at .*state of revision 0 on d was behind revision 1 and was overwritten with that of a"
+UNADMITTED = r"^program at .*CohortClosed: . did not launch tag 0 before the admission"
+CALM: dict[str, Any] = {}
+CHURN: dict[str, Any] = {"churn": OTHERS}
+WORLD: dict[str, Any] = {"net": {"profile": "world"}}
 
 
 @pytest.mark.parametrize(
-    ("kind", "seeds", "churn", "text"),
-    [
-        pytest.param(AddsALittle, 1, None, r"^states at .*X", id="adds a little"),
+    ("kind", "seeds", "conditions", "text"),
+    [  # seeds: the Swarm finds the bug within so many; in brackets: how many it needs
+        pytest.param(AddsALittle, 1, CALM, differed("1", "d", WEIGHTS), id="adds a little [1]"),
+        pytest.param(ForgetsAdmit, 1, CALM, UNADMITTED, id="forgets admit [1]"),
+        pytest.param(LocalWorld, 10, CHURN, differed(r"\d+", r"\w", BOTH), id="local world [1]"),
+        pytest.param(Clock, 60, WORLD, differed(r"\d+", r"\w", BOTH), id="clock [16]"),
+        pytest.param(OrderOfData, 20, CHURN, differed(r"\d+", r"\w", "its values"), id="order of data [4]"),
+        pytest.param(RevisionNotBumped, 1, CALM, BEHIND, id="revision not bumped [1]"),
+        pytest.param(ExceptionSwallowed, 1, CALM, differed("5", "b", BOTH), id="exception swallowed [1]"),
+        pytest.param(DesyncSwallowed, 1, CALM, differed("1", "d", WEIGHTS), id="error of the sync swallowed [1]"),
+        pytest.param(StateChangedDuringTheSync, 1, CALM, differed("1", "b", WEIGHTS), id="changed while synced [1]"),
+        pytest.param(RankDependentBranch, 1, CALM, differed("1", "a", WEIGHTS), id="rank-dependent branch [1]"),
+        pytest.param(SeedPerProcess, 1, CALM, differed("1", r"\w", WEIGHTS), id="random seed per process [1]"),
+        pytest.param(SavedTooEarly, 1, CALM, differed("1", r"\w", MOMENTUM), id="saved before the reduction ended [1]"),
     ],
 )
-def test_the_swarm_finds_the_bug(kind: type[Trainer], seeds: int, churn: dict[str, Any] | None, text: str) -> None:
-    failure = found(kind, seeds, churn)
-    assert __import__("re").search(text, str(failure)), str(failure)
+def test_the_swarm_finds_the_bug(kind: type[Trainer], seeds: int, conditions: dict[str, Any], text: str) -> None:
+    failure = found(kind, seeds, conditions)
+    assert re.search(text, str(failure)), str(failure)
+
+
+def test_the_failure_repeats_and_names_its_cause() -> None:
+    failure = found(AddsALittle, 1, CHURN)
+    assert failure.kind == "states"
+    assert failure.faults == (), "no fault is needed"
+    assert isinstance(failure.__cause__, lockstep.Desync)
+    with pytest.raises(sim.SwarmFailure, match="state of revision 1 differed on d"):
+        sim.Swarm(peers=4, churn=OTHERS, seed=failure.seed, only=failure.only).run(main, AddsALittle)
+
+
+def test_a_swarm_may_let_repairs_pass() -> None:
+    told: list[str] = []
+
+    class Told(AddsALittle):
+        def sync(self) -> None:
+            told.append(self.run.sync(self.state).state_difference)
+
+    report = sim.Swarm(peers=4, strict=False).run(main, Told)
+    assert len(report.values) == 4
+    assert len(told) == 4 * STEPS
+    assert all("differed on d in 'weights'" in text for text in told), "all members hear of it, each time"
+
+
+def test_a_sync_of_the_program_speaks_for_itself() -> None:
+    raised: list[lockstep.Desync] = []
+
+    class Handles(AddsALittle):
+        def sync(self) -> None:
+            try:
+                self.run.sync(self.state, strict=True)
+            except lockstep.Desync as error:
+                raised.append(error)
+
+    class Waives(AddsALittle):
+        def sync(self) -> None:
+            self.run.sync(self.state, strict=False)
+
+    sim.Swarm(peers=4).run(main, Handles)
+    assert len(raised) == 4 * STEPS
+    sim.Swarm(peers=4).run(main, Waives)
 
 
 def test_a_right_loop_passes() -> None:
