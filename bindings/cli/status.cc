@@ -99,8 +99,12 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
                            {"done", round.done},
                            {"members", round.members}});
   }
-  j["counters"] = {{"commits", reply.commits},   {"aborts", reply.aborts}, {"repairs", reply.repairs},
-                   {"admitted", reply.admitted}, {"lost", reply.lost},     {"left", reply.left},
+  j["counters"] = {{"commits", reply.commits},
+                   {"aborts", reply.aborts},
+                   {"repairs", reply.repairs},
+                   {"admitted", reply.admitted},
+                   {"lost", reply.lost},
+                   {"left", reply.left},
                    {"bytes_reduced", reply.bytes_reduced}};
   j["troubles"] = nlohmann::json::array();
   for (const wire::Trouble& trouble : reply.troubles) {

@@ -19,8 +19,8 @@ namespace lockstep::coordinator {
 
 class Repairs {
  public:
-  // An attempt elects a state. `members`: of this attempt, in rank order. `agreed`: the members that had the last agreed
-  // state. An earlier attempt of the round may have overwritten some of the states already.
+  // An attempt elects a state. `members`: of this attempt, in rank order. `agreed`: the members that had the last
+  // agreed state. An earlier attempt of the round may have overwritten some of the states already.
   void elected(const RoundKey& key, const std::vector<wire::Member>& members, const std::vector<state::Claim>& claims,
                const wire::Elected& won, const std::set<PeerId>& agreed);
   // A member has taken the elected state over. `fetched`: which part of it, in the member's words.

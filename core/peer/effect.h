@@ -51,7 +51,7 @@ struct Outcome {
   std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
   std::uint64_t chunk_count = 0;
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
-  float weight = 0;              // committed rounds: what all contributions weigh together, of an average with weights
+  float weight = 0;  // committed rounds: what all contributions weigh together, of an average with weights
   // committed rounds: how the watched states of contributors differ; sync: the states that it has repaired (rule 55)
   std::string state_difference;
   // sync: the state in memory is one, the caller's or the elected one; and which. Otherwise it was being taken over,

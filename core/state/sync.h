@@ -190,7 +190,7 @@ class Sync {
   };
   // In what the own state differed from the first elected one.
   struct Differed {
-    std::uint32_t first = 0;    // tensor
+    std::uint32_t first = 0;  // tensor
     std::uint32_t tensors = 0;
     std::uint32_t pieces = 0;
     bool values = false;  // values differ

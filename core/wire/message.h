@@ -385,7 +385,7 @@ struct Commit {
   RoundKey key;
   Generation attempt;
   std::uint64_t hash = 0;
-  bool admit_here = false;       // peers with auto_admit: this round is the last one of its cohort
+  bool admit_here = false;  // peers with auto_admit: this round is the last one of its cohort
   // the differences between watched states, or the states that a sync has repaired (rule 55); empty: none
   std::string state_difference;
 };

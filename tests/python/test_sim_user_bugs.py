@@ -5,6 +5,7 @@ After every sync all members agree, so nothing else would show most of these bug
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -118,10 +119,8 @@ class ExceptionSwallowed(Trainer):
 
 class DesyncSwallowed(AddsALittle):
     def sync(self) -> None:
-        try:
+        with contextlib.suppress(lockstep.Error):  # "the network again"
             super().sync()
-        except lockstep.Error:  # "the network again"
-            pass
 
 
 class StateChangedDuringTheSync(Trainer):
@@ -173,7 +172,9 @@ def found(kind: type[Trainer], seeds: int, conditions: dict[str, Any]) -> sim.Sw
 
 
 def differed(revision: str, host: str, where: str) -> str:
-    return rf"^states at .* s: .*state of revision {revision} differed on {host} in {where}.* overwritten with that of \w"
+    return (
+        rf"^states at .* s: .*state of revision {revision} differed on {host} in {where}.* overwritten with that of \w"
+    )
 
 
 WEIGHTS = r"'weights' \(1 of 2 pieces\)"

@@ -339,20 +339,21 @@ def test_a_repair_is_told_to_all_members(peers: Peers, caplog: pytest.LogCapture
         holds_zeros(state)
         state.revision = 8 if number != 1 else 6
         state["step"] = 3 if number != 1 else 2
-        for form in ("blocking", "async"):
+        for awaits in (False, True):
             with pytest.raises(lockstep.Desync, match="state of revision 6 on peer 1 was behind") as caught:
-                if form == "blocking":
-                    run.sync(state, strict=True)
-                else:
-                    work = run.sync_async(state, strict=True)
-                    assert work.result is not None
-                    work.wait(IN_TIME)
+                strictly(run, state, awaits)
             assert caught.value.result is not None
             assert caught.value.result.state_difference == str(caught.value)
             assert (state.revision, state["step"]) == (8, 3), "the state is that of the run"
             state.revision = 8 if number != 1 else 6
         state.revision = 8
         assert run.sync(state, strict=True).state_difference == ""
+
+    def strictly(run: Run, state: lockstep.State, awaits: bool) -> None:
+        if awaits:
+            run.sync_async(state, strict=True).wait(IN_TIME)
+        else:
+            run.sync(state, strict=True)
 
     def holds_zeros(state: lockstep.State) -> None:
         assert not state["w"].any()

@@ -181,7 +181,8 @@ TEST_F(S5OneState, ARepairThatIsNoneFails) {
 
 TEST_F(S5OneState, ARepairIsToldWithThePeerAndTheTensor) {
   stray();
-  EXPECT_FALSE(told("state of revision 7 differed on b in 'weights' (2 of 2 pieces) and was overwritten with that of a"));
+  EXPECT_FALSE(
+      told("state of revision 7 differed on b in 'weights' (2 of 2 pieces) and was overwritten with that of a"));
   EXPECT_TRUE(told("", 7, 1)) << "others are told more";
 }
 
@@ -192,7 +193,8 @@ TEST_F(S5OneState, ARepairThatIsNotToldFails) {
 
 TEST_F(S5OneState, ARepairOfAnotherPeerOrTensorFails) {
   stray();
-  EXPECT_TRUE(told("state of revision 7 differed on a in 'weights' (2 of 2 pieces) and was overwritten with that of b"));
+  EXPECT_TRUE(
+      told("state of revision 7 differed on a in 'weights' (2 of 2 pieces) and was overwritten with that of b"));
 }
 
 TEST_F(S5OneState, AMemberThatIsBehindIsARepair) {

@@ -345,9 +345,7 @@ class _Stage:
 class _Place:
     """The environment of one program; see lockstep._context."""
 
-    def __init__(
-        self, native: _lockstep.Swarm, number: int, strict: bool, noted: Callable[[str, float], None]
-    ) -> None:
+    def __init__(self, native: _lockstep.Swarm, number: int, strict: bool, noted: Callable[[str, float], None]) -> None:
         self.strict = strict
         self._native = native
         self._number = number

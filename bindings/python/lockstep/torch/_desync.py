@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..communicator import Communicator
 from .. import errors
+from ..communicator import Communicator
 from ..errors import Error
 from ..types import PeerId
 
