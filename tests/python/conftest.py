@@ -26,9 +26,9 @@ def coordinator() -> Iterator[lockstep.Coordinator]:
 
 
 @pytest.fixture
-def peers(coordinator: lockstep.Coordinator) -> Peers:
-    """peers(n, main, **options) runs main(run, number) as n peers of one run."""
-    return Peers(coordinator)
+def peers(coordinator: lockstep.Coordinator, request: pytest.FixtureRequest) -> Peers:
+    """peers(n, main, **options) runs main(run, number) as n peers of one run; at_each_rank() turns their ranks."""
+    return Peers(coordinator, getattr(request, "param", 0))
 
 
 @pytest.fixture

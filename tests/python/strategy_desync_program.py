@@ -1,9 +1,9 @@
 """A peer of a run in which a bit of one peer's shared state flips.
 
-usage: python strategy_desync_program.py <case> <parameters or momentum> <coordinator> <number>
+usage: python strategy_desync_program.py <case> <parameters or momentum> <coordinator> <rank that flips a bit>
 
-Peer 1 flips a bit of WHERE after outer step FLIPS. Every peer prints the error that it gets, enters the `with` block
-again, and trains to the end.
+That peer flips a bit of PLACES after outer step FLIPS. Every peer prints its rank and the error that it gets, enters
+the `with` block again, and trains to the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from strategy_programs import (
     CASES,
     FOUNDERS,
     IN_TIME,
-    VICTIM,
     backward,
     hash_of,
     make_model,
@@ -40,12 +39,14 @@ def flip(sync: Any, group: str) -> None:
             entry.view("u4")[entry.size // 2] ^= 1 << 20
 
 
-def main(case: str, group: str, address: str, number: int) -> None:
+def main(case: str, group: str, address: str, victim: int) -> None:
     torch.set_num_threads(1)
-    model = make_model(number)
-    optimizer = make_optimizer(model)
     has_flipped = False
     with lockstep.connect(address, timeout=IN_TIME, founders=FOUNDERS, listen_host="127.0.0.1", spin=0) as run:
+        rank = run.rank
+        say("rank", rank)
+        model = make_model(rank)
+        optimizer = make_optimizer(model)
         sync = CASES[case](run, model, optimizer)
         total = 6 * steps_of(case) + (1 if isinstance(sync, StreamingDiLoCo) else 0)
         while sync.inner_step < total:
@@ -55,11 +56,11 @@ def main(case: str, group: str, address: str, number: int) -> None:
                     while sync.inner_step < total:
                         if sync.outer_step == FLIPS and not has_flipped:
                             has_flipped = True
-                            if number == VICTIM:
+                            if rank == victim:
                                 flip(sync, group)
-                        backward(model, optimizer, number, sync.inner_step)
+                        backward(model, optimizer, rank, sync.inner_step)
                         optimizer.step()
-                        sync.step(weight_of(case, number))
+                        sync.step(weight_of(case, rank))
             except Desync as error:
                 say("desync", error.outer_step, error.name, error.differs, *sorted(error.hashes.items()))
                 say("text", error)

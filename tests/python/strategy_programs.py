@@ -1,13 +1,13 @@
 """A peer of the tests of training strategies.
 
-usage: python strategy_programs.py <case> <coordinator> <number> <folder>
+usage: python strategy_programs.py <case> <coordinator> <number> <folder> <turn>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
-All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; peer 3 comes
-later. All wait before round COMES until it waits for its admission, so that it enters at a known place. Peer 1 kills
-itself in the middle of the collective of round DIES, which is an all-reduce or an all-gather: it and peer 0 have
-launched it, as the file `launched` says, and peer 2 has not before the file `dead` is there. Each peer prints what the
-test compares.
+All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; the rank of each
+is its number plus `turn`, modulo 3. Peer 3 comes later. All wait before round COMES until it waits for its admission, so
+that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, which is an
+all-reduce or an all-gather: it and peer 0 have launched it, as the file `launched` says, and peer 2 has not before the
+file `dead` is there. Each peer prints what the test compares.
 """
 
 from __future__ import annotations
@@ -303,17 +303,24 @@ def train_on(case: str, address: str, number: int) -> None:
                     say(f"outer {info.outer_step} of {info.world} at {sync.inner_step}: {hashed} {own}")
 
 
-def main(case: str, address: str, number: int, folder: Path) -> None:
+def main(case: str, address: str, number: int, folder: Path, turn: int) -> None:
     torch.set_num_threads(1)
     run = Run(founders=FOUNDERS, listen_host="127.0.0.1", spin=0)
     run.number, run.folder = number, folder
-    run.connect(address, timeout=IN_TIME)
+    rank = (number + turn) % FOUNDERS if number < FOUNDERS else number
+    if 0 < rank < FOUNDERS:
+        until((folder / f"arrived-{rank - 1}").exists)
+    joining = run.connect_async(address, timeout=IN_TIME)
+    until(lambda: joining.done() or run.stage not in ("new", "reaching"))
+    (folder / f"arrived-{rank}").touch()
+    joining.wait()
+    assert number >= FOUNDERS or run.rank == rank
     with run:
         train(case, run)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 4:
-        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+        main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))
     else:
         train_on(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import lockstep
 import numpy as np
 import pytest
-from support import Peers, says
+from support import Peers, at_each_rank, says
 
 DTYPES = ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8"]
 
@@ -42,6 +42,7 @@ def test_numpy_arrays_of_every_dtype_are_reduced_in_place(peers: Peers, dtype: s
     assert np.array_equal(got, given * 2)
 
 
+@at_each_rank(2)
 def test_booleans_are_reduced_as_truths(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> list[list[bool]]:
         seen = []
@@ -174,6 +175,7 @@ def test_torch_lists(peers: Peers) -> None:
     assert peers(2, main) == [[[2, 2, 2], [[5, 5], [5, 5]], 1]] * 2
 
 
+@at_each_rank(2)
 def test_torch_and_numpy_reduce_with_each_other(peers: Peers) -> None:
     torch = torch_or_skip()
 
@@ -185,6 +187,7 @@ def test_torch_and_numpy_reduce_with_each_other(peers: Peers) -> None:
     assert peers(2, main) == [[2] * 4] * 2
 
 
+@at_each_rank(2)
 def test_torch_booleans(peers: Peers) -> None:
     torch = torch_or_skip()
 
@@ -481,6 +484,7 @@ def test_out_of_place_sends_and_receives_where_the_arrays_lie(peers: Peers) -> N
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_a_large_array_is_not_copied(peers: Peers) -> None:
     torch = torch_or_skip()
     shared = np.ones(1 << 16, np.float32)
@@ -625,6 +629,7 @@ def test_memory_that_overlaps_is_refused(alone: lockstep.Communicator) -> None:
         alone.all_reduce(memory[:8], memory[2:])
 
 
+@at_each_rank(2)
 def test_nothing_is_started_when_an_array_is_refused(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> tuple[int, int]:
         given = np.ones(3)

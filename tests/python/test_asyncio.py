@@ -13,7 +13,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import _asyncio
-from support import IN_TIME, Meeting, Peers
+from support import IN_TIME, Meeting, Peers, at_each_rank
 
 Run = lockstep.Communicator
 
@@ -60,6 +60,7 @@ def test_await_raises_what_the_call_ended_with(alone: Run) -> None:
     asyncio.run(step())
 
 
+@at_each_rank(2)
 def test_the_loop_goes_on_meanwhile(peers: Peers) -> None:
     """Peer 1 begins its call once a task of peer 0 has run while another one awaits."""
     ran = Meeting(2)
@@ -82,6 +83,7 @@ def test_the_loop_goes_on_meanwhile(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_many_calls_at_once_need_no_thread(peers: Peers) -> None:
     count = 200
     begun, seen = Meeting(2), Meeting(2)
@@ -118,6 +120,7 @@ def test_many_calls_at_once_need_no_thread(peers: Peers) -> None:
     assert during[2] <= before[2] + 4  # a selector, a pair of sockets, and one for all calls
 
 
+@at_each_rank(2)
 def test_cancelling_ends_the_wait_and_not_the_call(peers: Peers) -> None:
     cancelled = Meeting(2)
 
@@ -147,6 +150,7 @@ def test_cancelling_ends_the_wait_and_not_the_call(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_several_tasks_await_one_work(peers: Peers) -> None:
     waiting = Meeting(2)
 
@@ -192,6 +196,7 @@ def test_loops_one_after_another_leave_nothing_behind(peers: Peers) -> None:
     assert descriptors() <= before + 6  # those of the coordinator's, that it closes in its own time
 
 
+@at_each_rank(2)
 def test_a_loop_that_is_closed_while_a_call_goes_on(peers: Peers) -> None:
     closed = Meeting(2)
 

@@ -11,13 +11,13 @@ from typing import Any, Callable
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, until
+from support import IN_TIME, Meeting, Peers, at_each_rank, until
 
 Run = lockstep.Communicator
 
 
 def begins(run: Run, given: Any) -> dict[str, Callable[[], lockstep.Work]]:
-    """Calls that borrow an array, by name."""
+    """Calls that borrow an array, by name. Those with a root have the first member as root."""
     out = np.empty(4 * len(given), given.dtype)
     return {
         "all_reduce": lambda: run.all_reduce_async(given),
@@ -46,6 +46,7 @@ def watched(count: int) -> Any:
     return np.ones(count).view(Watched)
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_live_until_the_outcome_when_the_work_is_dropped(peers: Peers, name: str) -> None:
     dropped = Meeting(2)
@@ -98,6 +99,7 @@ def test_the_end_of_an_array_may_make_calls(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_the_memory_of_a_dropped_array_is_really_written(peers: Peers) -> None:
     dropped = Meeting(2)
     memory = bytearray(8 * 1000)
@@ -164,6 +166,7 @@ def test_arrays_come_back_while_the_main_thread_waits(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("how", ["abort", "timeout", "close", "mismatch"])
 def test_arrays_are_given_back_whatever_the_outcome(peers: Peers, how: str) -> None:
     begun = Meeting(2)
@@ -213,6 +216,7 @@ def test_many_calls_in_flight_whose_works_are_dropped(peers: Peers) -> None:
         until(lambda own=own: all(sys.getrefcount(array) <= 3 for array in own))  # type: ignore[misc]
 
 
+@at_each_rank(2)
 def test_any_number_of_calls_in_flight_in_any_order(peers: Peers) -> None:
     count = 2000
 
@@ -228,6 +232,7 @@ def test_any_number_of_calls_in_flight_in_any_order(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_the_group_is_of_use_after_an_error_among_many_calls(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         run.barrier()
@@ -242,6 +247,7 @@ def test_the_group_is_of_use_after_an_error_among_many_calls(peers: Peers) -> No
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_a_launch_without_room_fails_on_request(peers: Peers) -> None:
     launched = 0
 
@@ -264,6 +270,7 @@ def test_a_launch_without_room_fails_on_request(peers: Peers) -> None:
     assert launched == 65_536
 
 
+@at_each_rank(2)
 def test_the_watched_state_is_lent_to_calls_in_flight(peers: Peers) -> None:
     dropped = Meeting(2)
 
@@ -306,7 +313,8 @@ def test_a_published_state_that_is_copied_is_not_held(alone: Run) -> None:
     alone.unpublish()
 
 
-def test_lists_of_small_arrays_travel_as_one(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_lists_of_small_arrays_travel_as_one(peers: Peers, rank: int) -> None:
     """Small and large arrays, in place and out of place; results are where they belong."""
     sizes = [3, 0, 1, 70_000, 5, 4096, 4097, 2, 2]
 
@@ -319,20 +327,20 @@ def test_lists_of_small_arrays_travel_as_one(peers: Peers) -> None:
             in_place, source, out = given(number, dtype), given(number, dtype), given(9, dtype)
             run.all_reduce(in_place)
             run.all_reduce(source, out)
-            rooted = [np.full_like(array, 9) for array in source] if run.rank == 1 else None
-            run.reduce(source, run.members()[1], rooted)
+            rooted = [np.full_like(array, 9) for array in source] if run.rank == rank else None
+            run.reduce(source, run.members()[rank], rooted)
             spread = [array.copy() for array in source]
-            if run.rank == 2:
+            if run.rank == rank:
                 for array in spread:
                     array.flags.writeable = False  # the root's are read only
-            run.broadcast(spread, run.members()[2])
-            source_of_two = run.all_gather(np.array([number])).output.tolist()[2]
+            run.broadcast(spread, run.members()[rank])
+            sender = run.all_gather(np.array([number])).output.tolist()[rank]
             for at, array in enumerate(wanted):
                 assert (in_place[at] == array).all()
                 assert (out[at] == array).all()
                 assert rooted is None or (rooted[at] == array).all()
                 assert (source[at] == given(number, dtype)[at]).all()
-                assert (spread[at] == given(source_of_two, dtype)[at]).all()
+                assert (spread[at] == given(sender, dtype)[at]).all()
 
     peers(3, main)
 

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, says, until
+from support import IN_TIME, InOrder, Meeting, Peers, at_each_rank, says, until
 
 BLOCKING, ASYNC = "blocking", "async"
 both_forms = pytest.mark.parametrize("form", [BLOCKING, ASYNC])
@@ -90,6 +90,7 @@ def test_floats_that_round_are_equal_on_all_peers(peers: Peers) -> None:
     assert others == [first, first]
 
 
+@at_each_rank(2)
 def test_nan_becomes_the_canonical_nan(peers: Peers) -> None:
     def main(run: Run, number: int) -> list[int]:
         given = np.array([1, np.nan if number == 1 else 2, -np.nan], np.float32)
@@ -114,6 +115,7 @@ def test_lists_go_as_one_call(peers: Peers, form: str) -> None:
     assert peers(2, main) == [0, 0]
 
 
+@at_each_rank(2)
 def test_calls_meet_by_tag_in_any_order(peers: Peers) -> None:
     count = 40
 
@@ -176,6 +178,7 @@ def test_a_weighted_sum_is_premultiplied(peers: Peers, form: str) -> None:
     peers(3, main)
 
 
+@at_each_rank(3)
 @both_forms
 def test_weights(peers: Peers, form: str) -> None:
     def main(run: Run, number: int) -> None:
@@ -191,6 +194,7 @@ def test_weights(peers: Peers, form: str) -> None:
     peers(3, main)
 
 
+@at_each_rank(2)
 def test_weights_that_mean_nothing_end_the_call_for_all(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         given = np.ones(1, np.float32)
@@ -290,6 +294,7 @@ def test_residuals_that_do_not_fit(alone: Run) -> None:
         alone.all_reduce(given, residual=bytes(16), **options)
 
 
+@at_each_rank(2)
 def test_a_peer_that_does_not_encode_infinities_names_the_element(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         given = np.array([1, math.inf if number else 1], np.float32)
@@ -423,14 +428,15 @@ def test_room_must_be_right(peers: Peers) -> None:
 
 
 @both_forms
-def test_broadcast(peers: Peers, form: str) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_broadcast(peers: Peers, form: str, rank: int) -> None:
     def main(run: Run, number: int) -> None:
-        root = run.members()[1]
+        root = run.members()[rank]
         given = np.full(1000, run.rank)
-        if run.rank == 1:
+        if run.rank == rank:
             given.flags.writeable = False  # the root is only read
         result = call(form, run, "broadcast", given, root)
-        assert (given == 1).all()
+        assert (given == rank).all()
         many = [np.full(3, number, np.float32), np.full((2, 2), number, np.float32)]
         call(form, run, "broadcast", many, result.contributors[0])
         assert np.ptp([one.sum() / one.size for one in many]) == 0
@@ -439,13 +445,14 @@ def test_broadcast(peers: Peers, form: str) -> None:
 
 
 @both_forms
-def test_reduce(peers: Peers, form: str) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_reduce(peers: Peers, form: str, rank: int) -> None:
     def main(run: Run, number: int) -> list[float] | None:
-        root = run.members()[1]
+        root = run.members()[rank]
         given = np.full((2, 3), run.rank + 1.0)
         result = call(form, run, "reduce", given, root)
         assert (given == run.rank + 1).all()  # inputs are only read
-        if run.rank != 1:
+        if run.rank != rank:
             assert result.output is None
             return None
         assert result.output.shape == (2, 3)
@@ -457,13 +464,14 @@ def test_reduce(peers: Peers, form: str) -> None:
     assert [6.0] * 6 in results
 
 
-def test_reduce_of_a_list_into_arrays_of_the_caller(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(2))
+def test_reduce_of_a_list_into_arrays_of_the_caller(peers: Peers, rank: int) -> None:
     def main(run: Run, number: int) -> None:
-        root = run.members()[0]
+        root = run.members()[rank]
         given = [np.full(3, 2, np.int32), np.full(2, 5, np.int32)]
         out = [np.zeros(3, np.int32), np.zeros(2, np.int32)]
         result = run.reduce(given, root, out, op="prod")
-        if run.rank == 0:
+        if run.rank == rank:
             assert result.output is out
             assert out[0].tolist() == [4] * 3
             assert out[1].tolist() == [25] * 2
@@ -473,11 +481,12 @@ def test_reduce_of_a_list_into_arrays_of_the_caller(peers: Peers) -> None:
     peers(2, main)
 
 
-def test_booleans_in_arrays_that_the_library_makes(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(2))
+def test_booleans_in_arrays_that_the_library_makes(peers: Peers, rank: int) -> None:
     def main(run: Run, _: int) -> None:
         given = np.array([run.rank == 0, False])
-        result = run.reduce(given, run.members()[0], op="bor")
-        if run.rank == 0:
+        result = run.reduce(given, run.members()[rank], op="bor")
+        if run.rank == rank:
             assert result.output.tolist() == [True, False]
         assert run.all_gather(given).output.tolist() == [True, False, False, False]
         assert run.reduce_scatter(given, op="bor").output.tolist() == [run.rank == 0]
@@ -487,14 +496,15 @@ def test_booleans_in_arrays_that_the_library_makes(peers: Peers) -> None:
     peers(2, main)
 
 
-def test_the_output_of_a_reduce_fits(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(2))
+def test_the_output_of_a_reduce_fits(peers: Peers, rank: int) -> None:
     def main(run: Run, _: int) -> None:
-        if run.rank == 0:
+        if run.rank == rank:
             with pytest.raises(lockstep.InvalidArgument, match="out has 3 elements of float64, array has 4 of float64"):
                 run.reduce(np.ones(4), run.id, np.ones(3))
         else:
             with pytest.raises(lockstep.InvalidArgument, match="refused its reduce with tag 0: out has 3 elements"):
-                run.reduce(np.ones(4), run.members()[0])
+                run.reduce(np.ones(4), run.members()[rank])
         with pytest.raises(lockstep.InvalidArgument, match="reduce root 01010101"):
             run.reduce(np.ones(1), lockstep.PeerId(b"\1" * 16))
 
@@ -502,11 +512,12 @@ def test_the_output_of_a_reduce_fits(peers: Peers) -> None:
 
 
 @both_forms
-def test_gather(peers: Peers, form: str) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_gather(peers: Peers, form: str, rank: int) -> None:
     def main(run: Run, number: int) -> list[int] | None:
         given = np.full((2, 1), run.rank, np.int16)
-        result = call(form, run, "gather", given, run.members()[1])
-        if run.rank != 1:
+        result = call(form, run, "gather", given, run.members()[rank])
+        if run.rank != rank:
             assert result.output is None
             return None
         assert result.blocks == (2, 2, 2)
@@ -517,9 +528,10 @@ def test_gather(peers: Peers, form: str) -> None:
     assert [0, 0, 1, 1, 2, 2] in results
 
 
-def test_gather_of_arrays_that_differ_in_size(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_gather_of_arrays_that_differ_in_size(peers: Peers, rank: int) -> None:
     def main(run: Run, number: int) -> None:
-        root = run.members()[0]
+        root = run.members()[rank]
         given = np.full(run.rank * 3, run.rank, np.float64)
         out = np.empty(20) if run.id == root else None
         result = run.gather(given, root, out)
@@ -534,9 +546,10 @@ def test_gather_of_arrays_that_differ_in_size(peers: Peers) -> None:
 
 
 @both_forms
-def test_scatter(peers: Peers, form: str) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_scatter(peers: Peers, form: str, rank: int) -> None:
     def main(run: Run, number: int) -> None:
-        root = run.members()[2]
+        root = run.members()[rank]
         if run.id == root:
             result = call(form, run, "scatter", np.arange(12.0).reshape(3, 4), root)
         else:
@@ -546,9 +559,10 @@ def test_scatter(peers: Peers, form: str) -> None:
     peers(3, main)
 
 
-def test_scatter_of_parts_that_differ_in_size(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_scatter_of_parts_that_differ_in_size(peers: Peers, rank: int) -> None:
     def main(run: Run, number: int) -> None:
-        root = run.members()[0]
+        root = run.members()[rank]
         array = np.arange(6, dtype=np.uint8) if run.id == root else None
         result = run.scatter(array, root, np.empty(9, np.uint8), counts=[1, 0, 5])
         assert result.output.tolist() == [[0], [], [1, 2, 3, 4, 5]][run.rank]
@@ -625,6 +639,7 @@ def test_barrier_waits_for_everybody(peers: Peers, form: str) -> None:
 # ---- how calls fail ----
 
 
+@at_each_rank(2)
 def test_arguments_that_differ_are_named_on_both_sides(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         given = np.ones(5 + number)
@@ -664,6 +679,7 @@ def test_the_communicators_minimum_world_is_the_default(peers: Peers) -> None:
     peers(2, main, minimum_world=3)
 
 
+@at_each_rank(2)
 def test_a_time_out_ends_the_call_for_everybody(peers: Peers) -> None:
     meet = Meeting(2)
 
@@ -700,6 +716,7 @@ def test_time_outs_are_above_zero(alone: Run, timeout: float) -> None:
         alone.barrier(timeout="long")  # type: ignore[arg-type]
 
 
+@at_each_rank(2)
 def test_abort_all_ends_blocking_calls_of_other_threads(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         given = np.ones(10)
@@ -802,6 +819,7 @@ def test_before_a_run_there_is_no_world() -> None:
         run.close()
 
 
+@at_each_rank(2)
 @both_forms
 def test_newcomers_wait_until_all_admit(coordinator: lockstep.Coordinator, peers: Peers, form: str) -> None:
     joined: list[int] = []
@@ -878,6 +896,7 @@ def test_groups_reduce_apart_and_gangs_come_together(peers: Peers) -> None:
     peers(4, main, each=lambda number: {"group": 10 + number % 2, "gang": 1 + number // 2, "gang_size": 2})
 
 
+@at_each_rank(3)
 @both_forms
 def test_who_leaves_is_not_missed(peers: Peers, form: str) -> None:
     def main(run: Run, number: int) -> None:
@@ -900,15 +919,18 @@ def test_who_leaves_is_not_missed(peers: Peers, form: str) -> None:
     peers(3, main)
 
 
-def test_with_leaves_politely_on_an_exception(coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.parametrize("raises", range(3))
+def test_with_leaves_politely_on_an_exception(coordinator: lockstep.Coordinator, raises: int) -> None:
+    connect = InOrder(coordinator.address, 3)
     failures: list[BaseException] = []
     results: list[int] = []
 
     def peer(number: int) -> None:
         try:
-            with lockstep.connect(coordinator.address, founders=3, timeout=IN_TIME, listen_host="127.0.0.1") as run:
+            with lockstep.Communicator(founders=3, listen_host="127.0.0.1") as run:
+                connect(run, number).wait()
                 run.barrier()
-                if number == 0:
+                if number == raises:
                     raise KeyError("the program's own")
                 results.append(run.all_reduce(np.ones(10)).world_size)
         except BaseException as error:
@@ -933,6 +955,7 @@ def test_with_says_nothing_more_when_the_run_is_over_already(coordinator: lockst
         run.barrier()
 
 
+@at_each_rank(3)
 def test_a_lost_peer_does_not_stop_the_others(peers: Peers) -> None:
     meet = Meeting(3)
 
@@ -953,6 +976,7 @@ def test_a_lost_peer_does_not_stop_the_others(peers: Peers) -> None:
     peers(3, main)
 
 
+@at_each_rank(3)
 @pytest.mark.parametrize("name", ["all_reduce", "barrier", "all_gather", "reduce_scatter"])
 def test_calls_that_do_not_retry_name_the_lost_peer(peers: Peers, name: str) -> None:
     meet = Meeting(3)

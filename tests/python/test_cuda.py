@@ -7,7 +7,7 @@ from typing import Any
 import lockstep
 import pytest
 from lockstep import _cuda, errors
-from support import IN_TIME, Meeting, Peers, says
+from support import IN_TIME, Meeting, Peers, at_each_rank, says
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -228,6 +228,7 @@ def test_a_thousand_pieces_are_not_in_flight_at_once(peers: Peers) -> None:
 
 
 @pytest.mark.usefixtures("played")
+@at_each_rank(3)
 def test_a_member_that_is_lost_between_pieces_contributes_to_none(peers: Peers) -> None:
     begun = Meeting(3)
 
@@ -266,6 +267,7 @@ def test_a_member_that_is_lost_between_pieces_contributes_to_none(peers: Peers) 
 
 @pytest.mark.usefixtures("played")
 @pytest.mark.parametrize("count", [64, 16 * 100])
+@at_each_rank(3)
 def test_after_a_failure_calls_still_meet(peers: Peers, count: int) -> None:
     """All peers have used the tag equally often, however far each had come."""
 

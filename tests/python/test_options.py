@@ -11,7 +11,7 @@ from typing import Any
 
 import lockstep
 import pytest
-from support import IN_TIME, Meeting, Peers, says, until
+from support import IN_TIME, Meeting, Peers, at_each_rank, says, until
 
 LOCAL: dict[str, Any] = {"listen_host": "127.0.0.1"}
 
@@ -153,6 +153,7 @@ def test_the_environment_names_a_folder_for_the_flight_recorder(
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@at_each_rank(2)
 def test_the_name_is_for_people(peers: Peers) -> None:
     aborted = Meeting(2)
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Peers
+from support import IN_TIME, Peers, at_each_rank
 
 Run = lockstep.Communicator
 Wrong = Callable[[Run, Any], Any]
@@ -129,6 +129,7 @@ def refuse_and_raise(run: Run, tag: int) -> None:
     raise ValueError("no data")
 
 
+@at_each_rank(3)
 @pytest.mark.parametrize("case", CASES)
 def test_a_refused_call_ends_on_all_members(peers: Peers, case: str) -> None:
     wrong, right, told = CASES[case]
@@ -150,6 +151,7 @@ def test_a_refused_call_ends_on_all_members(peers: Peers, case: str) -> None:
     peers(3, program, each=lambda number: {"name": f"peer {number}"})
 
 
+@at_each_rank(2)
 def test_a_call_whose_tag_cannot_be_read_is_no_call(peers: Peers) -> None:
     def program(run: Run, number: int) -> None:
         if number == 1:

@@ -89,10 +89,11 @@ def test_time_is_virtual() -> None:
     assert all(3700 <= after - before < 3900 for before, after in report.values)
 
 
-def test_an_exception_of_the_program_is_the_cause() -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_an_exception_of_the_program_is_the_cause(rank: int) -> None:
     def main(run: lockstep.Communicator) -> None:
         run.barrier()
-        if run.rank == 1:
+        if run.rank == rank:
             raise KeyError("mine")
         run.barrier()
 

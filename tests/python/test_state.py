@@ -10,7 +10,7 @@ from typing import Any
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, in_threads, says, until
+from support import IN_TIME, Meeting, Peers, at_each_rank, in_threads, says, until
 
 Run = lockstep.Communicator
 PIECE = (1 << 20) // 4  # float32 of one piece
@@ -153,6 +153,7 @@ def holds(state: lockstep.State, number: int) -> None:
     assert (state["step"], state["negative"], state["seed"], state["rate"]) == values
 
 
+@at_each_rank(3)
 @pytest.mark.parametrize("form", ["blocking", "async"])
 def test_the_highest_revision_wins(peers: Peers, form: str) -> None:
     def main(run: Run, number: int) -> tuple[int, int]:
@@ -173,6 +174,7 @@ def test_the_highest_revision_wins(peers: Peers, form: str) -> None:
     assert others == [first, first]
 
 
+@at_each_rank(3)
 def test_of_one_revision_the_state_that_most_hold_wins(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         state = state_of(7 if number else 1, revision=5)
@@ -182,6 +184,7 @@ def test_of_one_revision_the_state_that_most_hold_wins(peers: Peers) -> None:
     peers(3, main)
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_newcomer_takes_over(coordinator: lockstep.Coordinator, peers: Peers, staged: bool) -> None:
     def newcomer() -> None:
@@ -252,6 +255,7 @@ def test_a_newcomer_that_is_ahead(
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_a_lineage_goes_from_run_to_run(peers: Peers) -> None:
     """A state that grew out of another one has its lineage, wherever it goes on."""
     state = state_of(3, revision=3)
@@ -308,6 +312,7 @@ def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: i
         in_threads(again, 2)
 
 
+@at_each_rank(3)
 def test_strategies(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         state = state_of(number, revision=number)
@@ -428,6 +433,7 @@ def test_unchanged_arrays_are_not_hashed_again(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_layouts_that_differ_are_named(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         layouts: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -447,6 +453,7 @@ def test_layouts_that_differ_are_named(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_a_state_that_is_large_comes_in_pieces(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         state = lockstep.State({"w": np.zeros(8 * PIECE, np.float32)}, revision=1)
@@ -505,6 +512,7 @@ def test_states_of_several_tags(peers: Peers) -> None:
 # ---- publish and prefetch ----
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("form", ["blocking", "async"])
 def test_a_newcomer_fetches_while_it_waits(
@@ -597,6 +605,7 @@ def test_a_peer_publishes_sixteen_states(alone: Run) -> None:
 # ---- watch ----
 
 
+@at_each_rank(3)
 def test_a_watched_state_tells_who_differs_and_where(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         own = np.full(4, float(number))

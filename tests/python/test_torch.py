@@ -7,7 +7,7 @@ from typing import Any
 
 import lockstep
 import pytest
-from support import IN_TIME, Peers, until
+from support import IN_TIME, Peers, at_each_rank, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -85,6 +85,7 @@ def test_a_model_is_trained_equally_on_all_peers(peers: Peers, name: str) -> Non
     assert not equal(first, model_of(0))
 
 
+@at_each_rank(2)
 def test_a_newcomer_takes_the_model_over(coordinator: lockstep.Coordinator, peers: Peers) -> None:
     models = []
 
@@ -108,6 +109,7 @@ def test_a_newcomer_takes_the_model_over(coordinator: lockstep.Coordinator, peer
     assert equal(first, models[0])
 
 
+@at_each_rank(2)
 def test_gradients_in_bfloat16_are_folded_in_float32(peers: Peers) -> None:
     """256 + 1 is 256 in bfloat16: so says the fold, with ties to even, on every peer."""
 

@@ -46,11 +46,16 @@ def test_optimizers_begin_with_the_same_state_on_all_replicas() -> None:
     check(run("optimizers", 1, ""), "equal AdamW")
 
 
+@pytest.mark.parametrize("victim", range(3))
 @pytest.mark.parametrize("program", ["strict", "elastic", "partner"])
-def test_a_dead_process_stops_nobody(program: str, meeting: str) -> None:
-    *survivors, (code, output) = run(program, 3, meeting)
+def test_a_dead_process_stops_nobody(
+    program: str, victim: int, meeting: str, coordinator: lockstep.Coordinator
+) -> None:
+    method = meeting if victim else f"lockstep://{coordinator.address}"  # rank 0 would take its coordinator along
+    ended = run(program, 3, method, str(victim))
+    code, output = ended.pop(victim)
     assert code == -9, output
-    check(survivors, "survived")
+    check(ended, "survived")
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -84,7 +89,7 @@ def test_a_collective_that_one_rank_refuses_ends_on_all(meeting: str) -> None:
 
 
 def test_the_init_method_names_a_coordinator(coordinator: lockstep.Coordinator) -> None:
-    *survivors, (code, output) = run("strict", 3, f"lockstep://{coordinator.address}")
+    *survivors, (code, output) = run("strict", 3, f"lockstep://{coordinator.address}", "2")
     assert code == -9, output
     check(survivors, "survived")
 

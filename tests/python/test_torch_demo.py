@@ -11,7 +11,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import sim
-from support import Peers
+from support import Peers, at_each_rank
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -226,6 +226,7 @@ def test_alone_is_a_world_of_one(coordinator: lockstep.Coordinator) -> None:
         assert train(run) == train(None)
 
 
+@at_each_rank(2)
 def test_other_rates_are_refused_by_all(peers: Peers) -> None:
     def main(run: Any, number: int) -> tuple[lockstep.PeerId, str]:
         model = make_small()

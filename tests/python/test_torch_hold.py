@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import lockstep
 import pytest
-from support import IN_TIME, in_threads, until
+from support import IN_TIME, InOrder, in_threads, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -68,10 +68,12 @@ def flat(*tensors: dict[str, Any]) -> list[bytes]:
     return [name.encode() + tensor.numpy().tobytes() for group in tensors for name, tensor in group.items()]
 
 
+@pytest.mark.parametrize("waits", range(2))
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_state_outlives_all_members(strategy: str, coordinator: lockstep.Coordinator) -> None:
+def test_the_state_outlives_all_members(strategy: str, waits: int, coordinator: lockstep.Coordinator) -> None:
     """A member stalls, so another one waits in its reduction; once a newcomer has the state, both of them are gone."""
     runs = [lockstep.Communicator(founders=2 if number != NEWCOMER else 1, spin=0) for number in range(3)]
+    connect = InOrder(coordinator.address, 3)
     comes = threading.Event()
     left: dict[str, Any] = {}
     found: dict[str, Any] = {}
@@ -98,7 +100,7 @@ def test_the_state_outlives_all_members(strategy: str, coordinator: lockstep.Coo
         RunSampler(1000, sync, 3)
         if number == NEWCOMER:
             assert comes.wait(IN_TIME)
-        joining = run.connect_async(coordinator.address, timeout=IN_TIME)
+        joining = connect(run, number)
         if number == NEWCOMER:
             with sync:
                 assert joining.done()
@@ -107,16 +109,16 @@ def test_the_state_outlives_all_members(strategy: str, coordinator: lockstep.Coo
             return
         with suppress(lockstep.Error), sync:
             train(run, sync, model, inner, OUTER)
-            if number == 0:
+            if number == waits:
                 train(run, sync, model, inner, 1000)
                 pytest.fail("a step without the other member")
             comes.set()
             try:
                 until(lambda: run.holding == 1)
             finally:
-                for one in runs[:NEWCOMER]:
+                for one in (runs[waits], run):  # in this order: alone, the one that waits would make its step
                     one.close()
-        if number == 0:
+        if number == waits:
             buffers = {name.partition("/")[2]: buffer for name, buffer in sync._averaged.kept.items()}
             left.update({**sync.global_state_dict(), "model": buffers})
 

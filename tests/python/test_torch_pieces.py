@@ -11,7 +11,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import sim
-from support import IN_TIME, Peers, until
+from support import IN_TIME, InOrder, Peers, at_each_rank, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -308,6 +308,7 @@ def die(run: Any) -> None:
     raise Died
 
 
+@at_each_rank(2)
 @pytest.mark.usefixtures("small_pieces")
 def test_a_failed_step_leaves_the_shared_state_as_it_was(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
     begin_piece = LocalUpdates._begin_piece
@@ -346,6 +347,7 @@ def test_a_failed_step_leaves_the_shared_state_as_it_was(peers: Peers, monkeypat
     assert first[1] == 2
 
 
+@at_each_rank(2)
 @pytest.mark.usefixtures("small_pieces")
 def test_what_interrupts_a_step_leaves_the_shared_state_as_it_was(
     peers: Peers, monkeypatch: pytest.MonkeyPatch
@@ -374,6 +376,7 @@ def test_what_interrupts_a_step_leaves_the_shared_state_as_it_was(
     assert peers(2, main)[1] is not None
 
 
+@at_each_rank(3)
 @pytest.mark.usefixtures("small_pieces")
 def test_after_a_loss_between_pieces_the_survivors_are_equal(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
     trap = Trap(monkeypatch, 2, die)
@@ -394,17 +397,23 @@ def test_after_a_loss_between_pieces_the_survivors_are_equal(peers: Peers, monke
     assert [world for world, _ in first[2]] == [2, 2]
 
 
+@pytest.mark.parametrize("turn", range(2))
 @pytest.mark.usefixtures("small_pieces")
 def test_too_few_members_between_pieces_begin_the_round_anew(
-    coordinator: lockstep.Coordinator, monkeypatch: pytest.MonkeyPatch
+    turn: int, coordinator: lockstep.Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = Trap(monkeypatch, 1, die)
+    connect = InOrder(coordinator.address, 2)
     ended: dict[int, tuple[bytes, tuple[bytes, bytes], int]] = {}
     infos: dict[int, list[StepInfo]] = {}
     alone = threading.Event()
 
     def peer(number: int) -> None:
-        run = lockstep.connect(coordinator.address, founders=2, timeout=IN_TIME, listen_host="127.0.0.1", spin=0)
+        run = lockstep.Communicator(founders=2, listen_host="127.0.0.1", spin=0)
+        if number < 2:
+            connect(run, number ^ turn).wait()
+        else:
+            run.connect(coordinator.address, timeout=IN_TIME)
         trap.enter(run, number)
         model = Model(1)
         inner = adam(model)

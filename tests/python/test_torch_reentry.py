@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import lockstep
 import pytest
-from support import Peers, until
+from support import Peers, at_each_rank, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -80,6 +80,7 @@ def with_sampler(run: Any, model: Any, inner: Any) -> Any:
     return sync
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize(
     ("make", "text"),
     [

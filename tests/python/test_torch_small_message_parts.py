@@ -13,7 +13,7 @@ import lockstep
 import numpy as np
 import pytest
 import strategy_reference as reference
-from support import Peers
+from support import Peers, at_each_rank
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -248,6 +248,7 @@ def test_one_byte_peers_are_equal(peers: Peers) -> None:
     assert [info.contributors for info in infos] == [info.contributors for info in others]
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_bad_loss_is_named_on_all_peers(bad: float, peers: Peers) -> None:
     def main(run: Any, number: int) -> tuple[str, bytes, str]:
@@ -272,6 +273,7 @@ def test_a_bad_loss_is_named_on_all_peers(bad: float, peers: Peers) -> None:
     assert f"a loss of peer {second[2]} in sample 1 is infinite or NaN" in first[0]
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
@@ -506,6 +508,7 @@ def test_each_round_draws_its_noise_once(peers: Peers, monkeypatch: pytest.Monke
     assert drawn == [64] * 8  # 8 numbers
 
 
+@at_each_rank(2)
 @pytest.mark.usefixtures("accounting")
 def test_epsilon_counts_rounds_and_contributors(peers: Peers) -> None:
     def main(run: Any, number: int) -> list[float]:
@@ -565,6 +568,7 @@ def test_epsilon_names_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> N
         sync.epsilon()
 
 
+@at_each_rank(2)
 @pytest.mark.usefixtures("accounting")
 def test_what_was_spent_goes_into_checkpoints_and_to_others(peers: Peers) -> None:
     model = model_of(4)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import LIMIT
 from lockstep import sim
-from support import Peers
+from support import Peers, at_each_rank
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -203,6 +203,7 @@ def is_out_of_bounds(block: Any) -> Any:
     return block
 
 
+@at_each_rank(3)
 @pytest.mark.parametrize(
     ("lie", "text"),
     [
@@ -247,6 +248,7 @@ def test_all_peers_refuse_a_bad_contribution_and_nothing_has_changed(lie: Any, t
         assert f"the contribution of peer {told[1][0]} {text}" in str(error)
 
 
+@at_each_rank(2)
 def test_a_model_that_has_diverged_is_named(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> tuple[lockstep.PeerId, str]:
         model = make_small(0)
@@ -264,6 +266,7 @@ def test_a_model_that_has_diverged_is_named(peers: Peers) -> None:
     assert first.startswith(f"the contribution of peer {guilty} cannot be used: the values of bias have sizes inf")
 
 
+@at_each_rank(2)
 def test_all_peers_give_weights_or_none_does(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> tuple[lockstep.PeerId, str]:
         model = make_small(0)
@@ -281,6 +284,7 @@ def test_all_peers_give_weights_or_none_does(peers: Peers) -> None:
 # ---- error feedback ----
 
 
+@at_each_rank(2)
 def test_a_contribution_of_weight_0_stays_in_the_error(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> list[float]:
         model = torch.nn.Linear(1, 1, bias=False)
@@ -332,6 +336,7 @@ def test_the_error_belongs_to_a_state() -> None:
 # ---- arguments ----
 
 
+@at_each_rank(3)
 def test_other_settings_are_refused(peers: Peers) -> None:
     def main(run: lockstep.Communicator, number: int) -> str:
         model = make_small(0)

@@ -47,11 +47,15 @@ def told(process: TorchProcess) -> Told:
     return Told(begins[0], outer, draws, position, *ends)
 
 
-def run_case(case: str, address: str, folder: Path) -> list[Told]:
-    """The processes of a case; the peers' numbers are their places in the list."""
+def run_case(case: str, address: str, folder: Path, turn: int | None = None) -> list[Told]:
+    """The processes of a case; the peers' numbers are their places in the list.
+
+    turn: the rank of peer 0; None for another one in each case, so that each of them dies and is late at each rank.
+    """
+    turn = list(programs.CASES).index(case) % programs.FOUNDERS if turn is None else turn
 
     def start(number: int) -> TorchProcess:
-        return TorchProcess(PROGRAM, case, address, number, folder)
+        return TorchProcess(PROGRAM, case, address, number, folder, turn)
 
     processes = [start(number) for number in range(programs.FOUNDERS)]
     try:
@@ -173,20 +177,28 @@ class Rounds:
 
 
 @pytest.mark.parametrize(
-    ("case", "lr", "momentum", "wire"),
+    ("case", "lr", "momentum", "wire", "turn"),
     [
-        ("local-sgd", 1.0, 0.0, reference.exactly),
-        ("fed-avg", 0.75, 0.0, reference.exactly),
-        ("diloco", 0.7, 0.9, reference.exactly),
-        ("diloco-int8", 0.5, 0.8, reference.int8),
-        ("diloco-feedback", 0.9, 0.0, reference.int8),
+        ("local-sgd", 1.0, 0.0, reference.exactly, None),
+        ("fed-avg", 0.75, 0.0, reference.exactly, None),
+        ("diloco", 0.7, 0.9, reference.exactly, 0),
+        ("diloco", 0.7, 0.9, reference.exactly, 1),
+        ("diloco", 0.7, 0.9, reference.exactly, 2),
+        ("diloco-int8", 0.5, 0.8, reference.int8, None),
+        ("diloco-feedback", 0.9, 0.0, reference.int8, None),
     ],
 )
 def test_local_updates(
-    case: str, lr: float, momentum: float, wire: Any, tmp_path: Path, coordinator: lockstep.Coordinator
+    case: str,
+    lr: float,
+    momentum: float,
+    wire: Any,
+    turn: int | None,
+    tmp_path: Path,
+    coordinator: lockstep.Coordinator,
 ) -> None:
     torch.set_num_threads(1)
-    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path))
+    rounds = Rounds(case, run_case(case, coordinator.address, tmp_path, turn))
     theta = rounds.first_parameters()
     outer = reference.Outer(lr, momentum, theta.size)
     peers = [Peer(number) for number in range(NEWCOMER + 1)]

@@ -11,7 +11,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import sim
-from support import IN_TIME, Peers, until
+from support import IN_TIME, InOrder, Peers, at_each_rank, until
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -245,6 +245,7 @@ def test_newcomers_take_over_frozen_parameters_too(peers: Peers) -> None:
     assert first == second
 
 
+@at_each_rank(2)
 def test_the_average_is_weighted(peers: Peers) -> None:
     def main(run: Any, number: int) -> float:
         model = torch.nn.Linear(1, 1, bias=False)
@@ -284,6 +285,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(strategy: Any) -> None:
     assert bits(model) == bits(second)
 
 
+@at_each_rank(3)
 def test_one_peer_with_a_checkpoint_is_enough(peers: Peers) -> None:
     model = model_of(4)
     with DiLoCo(None, model, adam(model), inner_steps=2) as sync:
@@ -301,6 +303,7 @@ def test_one_peer_with_a_checkpoint_is_enough(peers: Peers) -> None:
     assert peers(3, main) == [(6, bits(model))] * 3
 
 
+@at_each_rank(3)
 def test_other_settings_are_refused(peers: Peers) -> None:
     def main(run: Any, number: int) -> str:
         model = model_of(0)
@@ -324,13 +327,19 @@ def test_other_settings_are_refused(peers: Peers) -> None:
         (lambda run, model, _: JustOneByte(run, model, lr=0.01, minimum_world=2), 1),
     ],
 )
-def test_too_few_members_wait_for_more(make: Any, steps: int, coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.parametrize("turn", range(2))
+def test_too_few_members_wait_for_more(make: Any, steps: int, turn: int, coordinator: lockstep.Coordinator) -> None:
+    connect = InOrder(coordinator.address, 2)
     seen: dict[int, list[StepInfo]] = {}
     ended: dict[int, bytes] = {}
     alone = threading.Event()
 
     def peer(number: int) -> None:
-        with lockstep.connect(coordinator.address, founders=2, timeout=IN_TIME, listen_host="127.0.0.1", spin=0) as run:
+        with lockstep.Communicator(founders=2, listen_host="127.0.0.1", spin=0) as run:
+            if number < 2:
+                connect(run, number ^ turn).wait()
+            else:
+                run.connect(coordinator.address, timeout=IN_TIME)
             model = model_of(number)
             inner = adam(model)
             with make(run, model, inner) as sync:
@@ -406,6 +415,7 @@ def test_a_wire_has_two_ways() -> None:
     assert Wire.of(Wire("e3m0", "int8", True)).error_feedback
 
 
+@at_each_rank(2)
 def test_what_is_in_flight_reaches_the_model_at_the_end(peers: Peers) -> None:
     """The plain average of two rounds of one step each, whether it comes at once or a round later."""
 

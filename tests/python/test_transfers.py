@@ -7,7 +7,7 @@ from typing import Any
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, says
+from support import IN_TIME, Meeting, Peers, at_each_rank, says
 
 Run = lockstep.Communicator
 
@@ -18,6 +18,7 @@ def other_than(run: Run) -> lockstep.PeerId:
     return other
 
 
+@at_each_rank(2)
 @pytest.mark.parametrize("dtype", ["u1", "i4", "i8", "f2", "f4", "f8", "?"])
 @pytest.mark.parametrize("count", [0, 1, 1000, 300_000])
 def test_an_array_arrives(peers: Peers, dtype: str, count: int) -> None:
@@ -56,6 +57,7 @@ def test_tags_match_in_any_order(peers: Peers) -> None:
     peers(2, peer)
 
 
+@at_each_rank(2)
 def test_sends_with_one_tag_keep_their_order(peers: Peers) -> None:
     def peer(run: Run, number: int) -> None:
         if number == 0:
@@ -71,9 +73,10 @@ def test_sends_with_one_tag_keep_their_order(peers: Peers) -> None:
     peers(2, peer)
 
 
-def test_from_any_member(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(4))
+def test_from_any_member(peers: Peers, rank: int) -> None:
     def peer(run: Run, number: int) -> None:
-        first = run.members()[0]
+        first = run.members()[rank]
         if run.id != first:
             run.send(np.frombuffer(run.id, np.uint8), first, tag=9, timeout=IN_TIME)
             return
@@ -88,6 +91,7 @@ def test_from_any_member(peers: Peers) -> None:
     peers(4, peer)
 
 
+@at_each_rank(2)
 def test_what_differs_is_named(peers: Peers) -> None:
     meeting = Meeting(2)
     texts: list[Any] = [None, None]
@@ -119,12 +123,14 @@ def test_what_cannot_be_sent_is_refused(peers: Peers) -> None:
     peers(2, peer)
 
 
-def test_a_lost_partner_ends_its_transfers_and_no_other(peers: Peers) -> None:
+@pytest.mark.parametrize("rank", range(3))
+def test_a_lost_partner_ends_its_transfers_and_no_other(peers: Peers, rank: int) -> None:
     meeting = Meeting(3)
 
     def peer(run: Run, number: int) -> None:
         run.barrier(timeout=IN_TIME)
-        members = sorted(run.members())
+        members = run.members()
+        members.append(members.pop(rank))
         place = members.index(run.id)
         if place == 2:
             meeting()
@@ -142,6 +148,7 @@ def test_a_lost_partner_ends_its_transfers_and_no_other(peers: Peers) -> None:
     peers(3, peer)
 
 
+@at_each_rank(2)
 def test_a_call_that_times_out_takes_nothing(peers: Peers) -> None:
     meeting = Meeting(2)
 
@@ -160,6 +167,7 @@ def test_a_call_that_times_out_takes_nothing(peers: Peers) -> None:
     peers(2, peer)
 
 
+@at_each_rank(2)
 def test_who_leaves_delivers_first(peers: Peers) -> None:
     meeting = Meeting(2)
     sizes = (10, 10_000, 1_000_000)

@@ -9,11 +9,12 @@ from typing import Any
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers
+from support import IN_TIME, Meeting, Peers, at_each_rank
 
 Run = lockstep.Communicator
 
 
+@at_each_rank(2)
 def test_a_work_is_done_when_the_call_is_over(peers: Peers) -> None:
     begun, asked = Meeting(2), Meeting(2)
 
@@ -66,6 +67,7 @@ def test_time_outs_of_waits_are_not_negative(alone: Run, timeout: float) -> None
     work.abort()
 
 
+@at_each_rank(2)
 def test_an_abort_ends_the_call_for_everybody(peers: Peers) -> None:
     aborted = Meeting(2)
 
@@ -85,6 +87,7 @@ def test_an_abort_ends_the_call_for_everybody(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_many_threads_wait_for_one_work(peers: Peers) -> None:
     waiting = Meeting(2)
 
@@ -107,6 +110,7 @@ def test_many_threads_wait_for_one_work(peers: Peers) -> None:
     peers(2, main)
 
 
+@at_each_rank(2)
 def test_wait_any_gives_the_first_that_is_over(peers: Peers) -> None:
     looked = Meeting(2)
 

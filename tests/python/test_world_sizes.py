@@ -8,11 +8,12 @@ import threading
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, until
+from support import IN_TIME, Meeting, Peers, at_each_rank, until
 
 Run = lockstep.Communicator
 
 
+@at_each_rank(3)
 def test_a_result_has_the_sizes_of_the_run(peers: Peers) -> None:
     def main(run: Run, number: int) -> tuple[int, int, int, int]:
         result = run.all_reduce(np.ones(3, np.float32))
@@ -24,6 +25,7 @@ def test_a_result_has_the_sizes_of_the_run(peers: Peers) -> None:
     assert sizes == [(2, 3, 2, 2), (2, 3, 2, 2), (1, 3, 2, 2)]
 
 
+@at_each_rank(2)
 def test_all_members_agree_whether_somebody_waits(peers: Peers, coordinator: lockstep.Coordinator) -> None:
     """Each member in turn hears last of the newcomer; all of them admit it after the same call."""
 
@@ -49,6 +51,7 @@ def test_all_members_agree_whether_somebody_waits(peers: Peers, coordinator: loc
     assert first == second
 
 
+@at_each_rank(3)
 def test_a_refused_agreement_is_an_answer(peers: Peers) -> None:
     def main(run: Run, number: int) -> int:
         for _ in range(2):
@@ -68,6 +71,7 @@ def test_tags_of_layers_are_usual_tags(peers: Peers) -> None:
     assert peers(2, main) == [2, 2]
 
 
+@at_each_rank(3)
 def test_sizes_are_those_of_the_joint_call(peers: Peers) -> None:
     """They do not change when a member leaves between the call and the moment in which its result is read."""
     called, left = Meeting(3), threading.Event()
@@ -88,6 +92,7 @@ def test_sizes_are_those_of_the_joint_call(peers: Peers) -> None:
     assert peers(3, main) == [3, 3, 3]
 
 
+@at_each_rank(3)
 def test_an_admission_names_the_newcomers(peers: Peers, coordinator: lockstep.Coordinator) -> None:
     admitted, ids = Meeting(4), []
 

@@ -355,12 +355,13 @@ def failure_of(call: Callable[[], Any], kind: type[Exception] = lockstep.torch.C
 
 
 def loses_one(elastic: bool) -> None:
-    """The last rank kills itself; the others go on."""
+    """A rank kills itself; the others go on."""
     rank, size = start("lockstep", lockstep.torch.Options(elastic=elastic))
+    victim = int(sys.argv[5])
     x = torch.ones(1000)
     dist.all_reduce(x)
     assert x[0] == size
-    if rank == size - 1:
+    if rank == victim:
         os.kill(os.getpid(), signal.SIGKILL)
     x = torch.ones(1000)
     if elastic:
@@ -368,11 +369,11 @@ def loses_one(elastic: bool) -> None:
         assert (x == size - 1).all(), x[0]
     else:
         error = failure_of(lambda: dist.all_reduce(x))
-        assert error.lost == [size - 1], error.lost
+        assert error.lost == [victim], error.lost
         assert (x == 1).all()  # it holds its input
         assert "shrink" in str(error)
         assert dist.get_world_size() == size
-        assert lockstep.torch.shrink() == [size - 1]
+        assert lockstep.torch.shrink() == [victim]
     assert dist.group.WORLD is not None
     assert dist.group.WORLD.size() == size - 1
     x = torch.ones(3)
@@ -380,7 +381,7 @@ def loses_one(elastic: bool) -> None:
     assert (x == size - 1).all()
     parts = [torch.empty(1) for _ in range(size - 1)]
     dist.all_gather(parts, torch.tensor([float(rank)]), group=dist.group.WORLD)
-    assert [part.item() for part in parts] == list(range(size - 1))
+    assert [part.item() for part in parts] == [one for one in range(size) if one != victim]
     print("survived", flush=True)
     dist.destroy_process_group()
 
@@ -388,17 +389,20 @@ def loses_one(elastic: bool) -> None:
 def loses_partner() -> None:
     """A receive from a rank that dies raises, also in a group of two; the process lives."""
     rank, size = start("lockstep")
-    two = dist.new_group([0, size - 1])
-    if rank == size - 1:
+    victim = int(sys.argv[5])
+    waits = (victim + 1) % size
+    pair = sorted((waits, victim))
+    two = dist.new_group(pair)
+    if rank == victim:
         dist.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     dist.barrier()
-    if rank == 0:
-        error = failure_of(lambda: dist.recv(torch.empty(3), size - 1))
-        assert error.lost == [size - 1], error
-        error = failure_of(lambda: dist.recv(torch.empty(3), size - 1, group=two))
-        assert error.lost == [1], error
-    assert lockstep.torch.shrink() == [size - 1]
+    if rank == waits:
+        error = failure_of(lambda: dist.recv(torch.empty(3), victim))
+        assert error.lost == [victim], error
+        error = failure_of(lambda: dist.recv(torch.empty(3), victim, group=two))
+        assert error.lost == [pair.index(victim)], error
+    assert lockstep.torch.shrink() == [victim]
     print("survived", flush=True)
     dist.destroy_process_group()
 
