@@ -3,11 +3,11 @@
 usage: python strategy_programs.py <case> <coordinator> <number> <folder> <turn>
        python strategy_programs.py <case> <coordinator> <number>            trains until it is killed
 
-All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; the rank of each
-is its number plus `turn`, modulo 3. Peer 3 comes later. All wait before round COMES until it waits for its admission, so
-that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, which is an
-all-reduce or an all-gather: it and peer 0 have launched it, as the file `launched` says, and peer 2 has not before the
-file `dead` is there. Each peer prints what the test compares.
+All reductions compare the shared states: a false alarm fails the test. Peers 0, 1 and 2 begin together; the rank of
+each is its number plus `turn`, modulo 3. Peer 3 comes later. All wait before round COMES until it waits for its
+admission, so that it enters at a known place. Peer 1 kills itself in the middle of the collective of round DIES, which
+is an all-reduce or an all-gather: it and peer 0 have launched it, as the file `launched` says, and peer 2 has not
+before the file `dead` is there. Each peer prints what the test compares.
 """
 
 from __future__ import annotations

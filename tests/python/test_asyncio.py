@@ -15,6 +15,8 @@ import pytest
 from lockstep import _asyncio
 from support import IN_TIME, Meeting, Peers, at_each_rank
 
+pytestmark = pytest.mark.timing
+
 Run = lockstep.Communicator
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from processes import LIMIT, Child, coordinator_process
 
+pytestmark = pytest.mark.timing
+
 EXIT_WITHIN = 5.0
 
 JOIN = """

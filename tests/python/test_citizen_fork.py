@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from processes import LIMIT, Child
 
+pytestmark = pytest.mark.timing
+
 JOIN = """
 import gc, multiprocessing, traceback, warnings
 warnings.filterwarnings("ignore", ".*multi-threaded, use of fork.*")  # Python 3.12 and later say so of every fork

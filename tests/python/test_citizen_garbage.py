@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from processes import LIMIT, Child, coordinator_process
 
+pytestmark = pytest.mark.timing
+
 COLLECT_WITHIN = 0.050
 ATTEMPTS = 4  # the machine itself may stall
 

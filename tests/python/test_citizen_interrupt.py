@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from processes import LIMIT, Child, coordinator_process
 
+pytestmark = pytest.mark.timing
+
 WITHIN = 0.100  # from the signal to KeyboardInterrupt
 ATTEMPTS = 4  # the machine itself may stall
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from processes import LIMIT, is_blocked, until
 
+pytestmark = pytest.mark.timing
+
 THREADS = 8
 Pair = tuple[lockstep.Communicator, lockstep.Communicator]
 

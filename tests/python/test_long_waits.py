@@ -11,6 +11,8 @@ import lockstep
 import pytest
 from processes import Child, until
 
+pytestmark = pytest.mark.timing
+
 PEER = """
 import logging
 

@@ -9,6 +9,8 @@ import random
 import pytest
 from processes import Child, coordinator_process
 
+pytestmark = pytest.mark.timing
+
 # Keeps its state from run to run, until it is told to forget it, as a process that was started anew has none.
 PEER = """
 number = int(sys.argv[2])

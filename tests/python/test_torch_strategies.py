@@ -296,6 +296,7 @@ def test_data_parallel(case: str, wire: Any, tmp_path: Path, coordinator: lockst
     rounds.check_end(reference.flat(one.model))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("case", "lr", "momentum", "wire"),
     [
