@@ -212,3 +212,29 @@ def until(condition: Callable[[], bool], within: float = LIMIT) -> bool:
             return False
         tick.wait(0.002)
     return True
+
+
+CONNECTS = """
+run = lockstep.Communicator(founders=2, listen_host="127.0.0.1")
+joining = run.connect_async(COORDINATOR, timeout=20)
+until(lambda: joining.done() or run.stage not in ("new", "reaching"))
+say("reached")
+joining.wait()
+"""
+
+
+@contextlib.contextmanager
+def pair_of(code: str, rank: int, *arguments: str) -> Iterator[tuple[Child, lockstep.Communicator]]:
+    """A process of this rank, 0 or 1, that runs `code` with its communicator `run`; and its partner."""
+    with lockstep.Coordinator("127.0.0.1:0") as coordinator:
+        with lockstep.Communicator(founders=2, listen_host="127.0.0.1") as partner:
+            if rank == 1:
+                joining = partner.connect_async(coordinator.address, timeout=LIMIT)
+                assert until(lambda: partner.stage == "waiting")
+            with Child(CONNECTS + textwrap.dedent(code), coordinator.address, *arguments) as child:
+                child.expect("reached")
+                if rank == 0:
+                    joining = partner.connect_async(coordinator.address, timeout=LIMIT)
+                joining.wait()
+                assert partner.rank == 1 - rank
+                yield child, partner

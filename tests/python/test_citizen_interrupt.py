@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import lockstep
 import numpy as np
 import pytest
-from processes import LIMIT, Child, coordinator_process
+from processes import LIMIT, Child, coordinator_process, pair_of
 
 pytestmark = pytest.mark.timing
 
@@ -19,7 +19,6 @@ ATTEMPTS = 4  # the machine itself may stall
 
 # Runs one wait after the other as the test asks: `wait NAME NUMBER`, and says when it is interrupted.
 WAITER = """
-run = lockstep.connect(COORDINATOR, founders=2, timeout=20)
 signal.signal(signal.SIGUSR1, lambda *_: say("handled", time.monotonic()))
 array = np.arange(1000, dtype=np.float32)
 before = array.copy()
@@ -112,16 +111,15 @@ def interrupt(child: Child, *words: object) -> float:
     return best
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Child, lockstep.Communicator]]:
+@pytest.fixture(scope="module", params=range(2), ids=lambda rank: f"rank {rank}")
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Child, lockstep.Communicator]]:
     """A process that waits for its partner, and the partner."""
-    with lockstep.Coordinator("127.0.0.1:0") as coordinator, Child(WAITER, coordinator.address) as child:
-        with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
-            child.expect("ready")
-            yield child, partner
-            child.ask("bye")
-            assert child.end() == 0, child.errors()
-            assert child.errors() == ""
+    with pair_of(WAITER, request.param) as (child, partner):
+        child.expect("ready")
+        yield child, partner
+        child.ask("bye")
+        assert child.end() == 0, child.errors()
+        assert child.errors() == ""
 
 
 tags = iter(range(1 << 40, 1 << 41))
@@ -182,9 +180,9 @@ def test_handler_that_does_not_raise_runs_and_the_wait_goes_on(
     check_unharmed(child, partner)
 
 
-def test_partner_learns_of_an_interrupted_call() -> None:
+@pytest.mark.parametrize("rank", range(2))
+def test_partner_learns_of_an_interrupted_call(rank: int) -> None:
     code = """
-    run = lockstep.connect(COORDINATOR, founders=2, timeout=20)
     say_when_blocked("blocked")
     array = np.ones(10)
     try:
@@ -194,31 +192,30 @@ def test_partner_learns_of_an_interrupted_call() -> None:
     asked()
     run.leave()
     """
-    with lockstep.Coordinator("127.0.0.1:0") as coordinator, Child(code, coordinator.address) as child:
-        with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT) as partner:
-            child.expect("blocked")
-            child.signal(signal.SIGINT)
-            child.expect("interrupted")
-            array = np.ones(10)
-            with pytest.raises(lockstep.Aborted, match="interrupted"):
-                partner.all_reduce(array, timeout=LIMIT)
-            assert array.tolist() == [1] * 10
-            child.ask("end")
-            assert child.end() == 0, child.errors()
+    with pair_of(code, rank) as (child, partner):
+        child.expect("blocked")
+        child.signal(signal.SIGINT)
+        child.expect("interrupted")
+        array = np.ones(10)
+        with pytest.raises(lockstep.Aborted, match="interrupted"):
+            partner.all_reduce(array, timeout=LIMIT)
+        assert array.tolist() == [1] * 10
+        child.ask("end")
+        assert child.end() == 0, child.errors()
 
 
-def test_ctrl_c_ends_leave(capsys: pytest.CaptureFixture[str]) -> None:
-    with lockstep.Coordinator("127.0.0.1:0") as coordinator, Child(WAITER, coordinator.address) as child:
-        with lockstep.connect(coordinator.address, founders=2, timeout=LIMIT):
-            child.expect("ready")
-            child.ask("wait", "leave")
-            child.expect("blocked")
-            sent = child.signal(signal.SIGINT)
-            seconds = float(child.expect("interrupted")[1]) - sent
-            print_latency(capsys, "leave", seconds)
-            assert seconds < WITHIN * 5  # a single attempt: the peer is out
-            child.ask("wait", "barrier")
-            assert child.expect("raised")[1] == "NotConnected"
+@pytest.mark.parametrize("rank", range(2))
+def test_ctrl_c_ends_leave(rank: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with pair_of(WAITER, rank) as (child, _):
+        child.expect("ready")
+        child.ask("wait", "leave")
+        child.expect("blocked")
+        sent = child.signal(signal.SIGINT)
+        seconds = float(child.expect("interrupted")[1]) - sent
+        print_latency(capsys, "leave", seconds)
+        assert seconds < WITHIN * 5  # a single attempt: the peer is out
+        child.ask("wait", "barrier")
+        assert child.expect("raised")[1] == "NotConnected"
 
 
 CONNECTER = """
@@ -328,6 +325,72 @@ def test_ctrl_c_while_the_coordinator_does_not_answer(name: str, capsys: pytest.
             assert partner.all_reduce(ones, tag=99, timeout=LIMIT).world_size == 2
             # The interrupted call gave the array back untouched before the next one took it.
             assert child.expect("again") == ["again", "2", "2.0", "2.0"]
+
+
+KEPT = """
+import gc
+run = lockstep.connect(COORDINATOR, founders=2, timeout=20)
+memory = bytearray(bytes(range(256)) * 64)
+before = bytes(memory)
+partner = run.members()[1 - run.rank]
+
+
+def lent():
+    \"\"\"An array of the memory, which nobody else refers to: while one lives, the memory cannot be resized.\"\"\"
+    return np.frombuffer(memory, np.float32)
+
+
+CALLS = {
+    "all_reduce": lambda: run.all_reduce(lent()),
+    "list": lambda: run.all_reduce([lent()]),
+    "out": lambda: run.all_reduce(np.ones(len(memory) // 4, np.float32), lent()),
+    "all_gather": lambda: run.all_gather(np.ones(len(memory) // 8, np.float32), lent()),
+    "broadcast": lambda: run.broadcast(lent(), partner),
+    "sync": lambda: run.sync(lockstep.State({"w": lent()})),
+}
+
+
+def is_free():
+    try:
+        memory.extend(b"more")
+        return True
+    except BufferError:
+        return False
+
+
+say("ready")
+asked()
+say_when_blocked("blocked")
+try:
+    CALLS[sys.argv[2]]()
+except KeyboardInterrupt:
+    say("interrupted")
+gc.collect()
+say("free" if is_free() else "lent")
+asked()
+until(is_free)
+say("free", memory[: len(before)] == before)
+asked()
+"""
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "list", "out", "all_gather", "broadcast", "sync"])
+def test_memory_is_lent_until_an_interrupted_call_has_really_ended(name: str) -> None:
+    """The coordinator does not answer, so the call is still to be aborted when Ctrl-C has ended the wait."""
+    with coordinator_process() as (coordinator, address), Child(KEPT, address, name) as child:
+        with lockstep.connect(address, founders=2, timeout=LIMIT):
+            child.expect("ready")
+            coordinator.signal(signal.SIGSTOP)
+            child.ask("wait")
+            child.expect("blocked")
+            child.signal(signal.SIGINT)
+            child.expect("interrupted")
+            child.expect("lent")
+            coordinator.signal(signal.SIGCONT)
+            child.ask("goes on")
+            assert child.expect("free") == ["free", "True"], "the call has written to the memory"
+            child.ask("end")
+            assert child.end() == 0, child.errors()
 
 
 WITHIN_A_BLOCK = """
