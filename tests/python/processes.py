@@ -52,11 +52,32 @@ def until(condition, seconds=20):
         tick.wait(0.002)
 
 
+def seconds_in_queue():
+    """How long this thread was ready to run and no core was free, so far; 0 where the kernel does not tell."""
+    try:
+        with open("/proc/thread-self/schedstat") as stat:
+            return int(stat.read().split()[1]) / 1e9
+    except OSError:
+        return 0.0
+
+
+def wait_begins():
+    """For say_interrupted()."""
+    global in_queue
+    in_queue = seconds_in_queue()
+
+
+def say_interrupted():
+    """The time, less how long this thread has been ready to run without a core since wait_begins()."""
+    say("interrupted", time.monotonic() - (seconds_in_queue() - in_queue))
+
+
 IS_BLOCKED
 
 
 def say_when_blocked(word, thread=None):
     """Says a word once a thread (this one, if none is given) waits inside of the package."""
+    wait_begins()
     blocked = is_blocked(thread or threading.current_thread(), None if thread else threading.get_native_id())
 
     def watch():

@@ -34,11 +34,11 @@ def count(kind):
 
 def collected(*names):
     \"\"\"Deletes globals, collects, and gives the seconds that took: the least of what is left of them may be slow.\"\"\"
-    begin = time.monotonic()
+    begin, in_queue = time.monotonic(), seconds_in_queue()
     for name in names:
         del globals()[name]
     gc.collect()
-    return time.monotonic() - begin
+    return time.monotonic() - begin - (seconds_in_queue() - in_queue)
 
 
 # What is made once and stays: the thread of log lines, numpy's and the library's own.

@@ -10,7 +10,7 @@ from typing import Any
 import lockstep
 import numpy as np
 import pytest
-from support import IN_TIME, Meeting, Peers, at_each_rank, in_threads, says, until
+from support import IN_TIME, InOrder, Meeting, Peers, at_each_rank, in_threads, says, until
 
 Run = lockstep.Communicator
 PIECE = (1 << 20) // 4  # float32 of one piece
@@ -276,18 +276,21 @@ def test_a_lineage_goes_from_run_to_run(peers: Peers) -> None:
     assert set(other) != set(lineages)
 
 
+@pytest.mark.parametrize("rank", [0, 1])  # of the peer that takes over
 @pytest.mark.parametrize("torn", [0, 1])
-def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: int) -> None:
+def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: int, rank: int) -> None:
     """Under the revision that it had before it would win, or tie, with bytes of two states."""
     own = [state_of(5, revision=5, count=PIECE * 8) for _ in range(2)]
     ahead = state_of(9, revision=9, count=PIECE * 8)
-    options = {"listen_host": "127.0.0.1", "timeout": IN_TIME, "spin": 0, "state_bytes_per_second": 16_000_000}
+    options: dict[str, Any] = {"listen_host": "127.0.0.1", "spin": 0, "state_bytes_per_second": 16_000_000}
     coordinator = lockstep.Coordinator("127.0.0.1:0")
+    connect = InOrder(coordinator.address, 2)
     ends: dict[int, lockstep.Error] = {}
 
     def takes_over(number: int) -> None:
         state = own[torn] if number == 0 else ahead
-        with lockstep.connect(coordinator.address, founders=2, **options) as run:
+        with lockstep.Communicator(founders=2, **options) as run:
+            connect(run, number ^ rank).wait()
             work = run.sync_async(state)
             if number == 0:
                 until(lambda: work.progress[0] > PIECE or work.done())
@@ -303,12 +306,14 @@ def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: i
     assert own[torn].revision == 5
 
     def again(number: int) -> None:
-        with lockstep.connect(second.address, founders=2, **options) as run:
+        with lockstep.Communicator(founders=2, **options) as run:
+            connect_again(run, number).wait()
             run.sync(own[number])
             holds(own[number], 5)
             run.barrier()
 
     with lockstep.Coordinator("127.0.0.1:0") as second:
+        connect_again = InOrder(second.address, 2)
         in_threads(again, 2)
 
 
