@@ -52,23 +52,17 @@ def until(condition, seconds=20):
         tick.wait(0.002)
 
 
-def seconds_in_queue():
-    """How long this thread was ready to run and no core was free, so far; 0 where the kernel does not tell."""
+def seconds_in_queue(thread=None):
+    """How long a thread was ready to run and no core was free, so far; 0 where the kernel does not tell."""
     try:
-        with open("/proc/thread-self/schedstat") as stat:
+        with open(f"/proc/self/task/{thread or threading.get_native_id()}/schedstat") as stat:
             return int(stat.read().split()[1]) / 1e9
     except OSError:
         return 0.0
 
 
-def wait_begins():
-    """For say_interrupted()."""
-    global in_queue
-    in_queue = seconds_in_queue()
-
-
 def say_interrupted():
-    """The time, less how long this thread has been ready to run without a core since wait_begins()."""
+    """The time, less how long this thread has been ready to run without a core since it was blocked."""
     say("interrupted", time.monotonic() - (seconds_in_queue() - in_queue))
 
 
@@ -77,11 +71,18 @@ IS_BLOCKED
 
 def say_when_blocked(word, thread=None):
     """Says a word once a thread (this one, if none is given) waits inside of the package."""
-    wait_begins()
-    blocked = is_blocked(thread or threading.current_thread(), None if thread else threading.get_native_id())
+    watched = thread or threading.current_thread()
+    native_id = None if thread else threading.get_native_id()
+    say_when(word, is_blocked(watched, native_id), native_id or watched.native_id)
+
+
+def say_when(word, condition, native_id):
+    """Says a word once a condition of a thread holds."""
 
     def watch():
-        until(blocked)
+        global in_queue
+        until(condition)
+        in_queue = seconds_in_queue(native_id)
         say(word)
 
     threading.Thread(target=watch, daemon=True).start()

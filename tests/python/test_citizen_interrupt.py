@@ -440,22 +440,16 @@ def test_ctrl_c_ends_await(capsys: pytest.CaptureFixture[str]) -> None:
 
 
     def say_when_blocked_in_the_loop():
-        wait_begins()
         main = threading.main_thread()
+        seen = 0
 
-        def watch():
-            seen = 0
+        def in_select():
+            nonlocal seen
+            frame = sys._current_frames()[main.ident]
+            seen = seen + 1 if frame.f_code.co_name == "select" else 0
+            return seen >= 5
 
-            def in_select():
-                nonlocal seen
-                frame = sys._current_frames()[main.ident]
-                seen = seen + 1 if frame.f_code.co_name == "select" else 0
-                return seen >= 5
-
-            until(in_select)
-            say("blocked")
-
-        threading.Thread(target=watch, daemon=True).start()
+        say_when("blocked", in_select, main.native_id)
 
 
     run = lockstep.connect(COORDINATOR, founders=2, timeout=20)
