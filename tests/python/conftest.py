@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 import lockstep
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from support import Peers, Processes
 
 LIMIT = 90.0  # seconds of one test; then the process ends, and every thread says where it was
 
 
 @pytest.fixture(autouse=True)
-def _limit() -> Iterator[None]:
-    faulthandler.dump_traceback_later(LIMIT, exit=True)
+def _limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    stderr = request.config.stash[fault_handler_stderr_fd_key]  # descriptor 2 is captured, and lost at such an end
+    faulthandler.dump_traceback_later(LIMIT, exit=True, file=stderr)
     yield
     faulthandler.cancel_dump_traceback_later()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import subprocess
 import sys
@@ -54,6 +55,7 @@ FATAL = [
 
 def test_ends() -> None:
     """A quarter of the harmless ends each day; all of them, often: python tests/python/torch_exits.py 50 8."""
+    faulthandler.dump_traceback_later(130, exit=True)  # half a minute of CPU time, which a loaded machine gives slowly
     today = int(time.time() // 86400)
     wanted = {**INSIDE_TORCH, **dict(list(OTHERS.items())[today % 4 :: 4])}
     done = subprocess.run(
