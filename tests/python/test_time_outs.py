@@ -1,4 +1,4 @@
-"""A time-out ends a call neither early nor late, whichever peer waits; and to wait takes no processor time."""
+"""A time-out ends a call neither early nor late, whichever peer waits."""
 
 from __future__ import annotations
 
@@ -97,24 +97,3 @@ def test_a_wait_for_a_work_returns_on_time(peers: Peers) -> None:
                 work.wait()
 
     peers(WORLD, main)
-
-
-@pytest.mark.parametrize("name", list(WAITS))
-def test_an_idle_wait_takes_no_processor_time(peers: Peers, name: str) -> None:
-    """All threads of the process together: those of three communicators and of the coordinator, too."""
-    meet = Meeting(WORLD)
-    patience = 0.5
-    shares = []
-
-    def main(run: Run, number: int) -> None:
-        for waiting in range(WORLD):
-            meet()
-            if run.rank == waiting:
-                used = time.process_time()
-                with pytest.raises(lockstep.TimedOut):
-                    WAITS[name](run, patience, waiting)
-                shares.append((time.process_time() - used) / patience)
-        meet()
-
-    peers(WORLD, main)
-    assert min(shares) < 0.1, f"shares of a processor while a peer waited: {shares}"
