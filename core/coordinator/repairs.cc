@@ -12,10 +12,10 @@ namespace {
 
 // So many members that strayed, and so many holders of the elected state, are named: the text fits kMaxTextBytes if
 // their names are short.
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMostStrayedNamed = 3;
 
 std::string and_more(std::size_t all) {
-  return all > kMostNamed ? " and " + std::to_string(all - kMostNamed) + " more" : std::string{};
+  return all > kMostStrayedNamed ? " and " + std::to_string(all - kMostStrayedNamed) + " more" : std::string{};
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ std::string Repairs::describe(const RoundKey& key) const {
   std::string text;
   std::size_t all = 0;
   for (const auto& [peer, strayed] : at->second.strayed) {
-    if (!strayed.over || ++all > kMostNamed) continue;
+    if (!strayed.over || ++all > kMostStrayedNamed) continue;
     text += (text.empty() ? "" : "; ") + describe(strayed, at->second);
   }
   return text + and_more(all);
@@ -81,7 +81,7 @@ std::string Repairs::describe(const Strayed& strayed, const Round& round) {
     text += " on " + strayed.name + " was behind revision " + std::to_string(round.revision) +
             (strayed.fetched.empty() ? "" : ", differed " + strayed.fetched) + " and was overwritten with that of ";
   }
-  for (std::size_t i = 0; i < round.holders.size() && i < kMostNamed; ++i)
+  for (std::size_t i = 0; i < round.holders.size() && i < kMostStrayedNamed; ++i)
     text += (i == 0 ? "" : ", ") + round.holders[i];
   return text + (round.holders.empty() ? "members that are gone" : and_more(round.holders.size()));
 }

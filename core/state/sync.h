@@ -49,6 +49,18 @@ struct TransferName {
   }
 };
 
+// In what the own state differed from the first elected one.
+struct Differed {
+  std::uint32_t first = 0;  // tensor
+  std::uint32_t tensors = 0;
+  std::uint32_t pieces = 0;
+  bool values = false;  // values differ
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(first, tensors, pieces, values);
+  }
+};
+
 class Sync {
  public:
   // `memory`: of each tensor. `staging`: staging_bytes(), if staged. The statement outlives the sync. `patience`: a
@@ -186,17 +198,6 @@ class Sync {
     template <typename Archive>
     void archive(Archive& a) {
       a.all(from, stream);
-    }
-  };
-  // In what the own state differed from the first elected one.
-  struct Differed {
-    std::uint32_t first = 0;  // tensor
-    std::uint32_t tensors = 0;
-    std::uint32_t pieces = 0;
-    bool values = false;  // values differ
-    template <typename Archive>
-    void archive(Archive& a) {
-      a.all(first, tensors, pieces, values);
     }
   };
   // What this peer knows of the others in one attempt. begin_again() constructs the next attempt anew.
