@@ -103,7 +103,7 @@ class App final : public Program {
 
   // What the library may have to remember of this program: tags, and pieces of its state.
   [[nodiscard]] std::size_t tags() const { return uses_.tags(); }
-  [[nodiscard]] std::size_t pieces_of_state() const;
+  [[nodiscard]] std::size_t pieces_of_state() const { return pieces_; }
 
  private:
   enum class Do : std::uint8_t {
@@ -131,6 +131,7 @@ class App final : public Program {
   void sync();
   void share_state();
   [[nodiscard]] std::shared_ptr<state::Statement> statement() const;
+  [[nodiscard]] std::size_t count_pieces() const;
   [[nodiscard]] static ring::Request request_of(std::shared_ptr<const state::Statement> state);
   void sync_state();
   void go_back();
@@ -187,6 +188,7 @@ class App final : public Program {
   std::uint64_t launches_ = 0;
   std::uint64_t commits_ = 0;
   TagUses uses_;
+  std::size_t pieces_ = 0;  // of the state
   std::uint64_t state_ = 1;
   bool finished_ = false;
   std::vector<CallId> endless_;  // sends without a time-out

@@ -119,7 +119,7 @@ std::shared_ptr<state::Statement> App::statement() const {
   return state;
 }
 
-std::size_t App::pieces_of_state() const {
+std::size_t App::count_pieces() const {
   const state::Manifest manifest = statement()->manifest;
   std::size_t pieces = 0;
   for (const state::TensorSpec& tensor : manifest.tensors)
