@@ -25,7 +25,7 @@ class Repairs {
                const wire::Elected& won, const std::set<PeerId>& agreed);
   // A member has taken the elected state over. `fetched`: which part of it, in the member's words.
   void done(const RoundKey& key, PeerId from, const std::string& fetched);
-  // What was repaired; empty: nothing.
+  // The text about the states that the round has repaired. Empty if it has repaired none.
   [[nodiscard]] std::string describe(const RoundKey& key) const;
   // The round is over, or all rounds of a cohort are.
   void forget(const RoundKey& key) { rounds_.erase(key); }

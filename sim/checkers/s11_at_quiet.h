@@ -20,7 +20,7 @@
 
 namespace lockstep::sim {
 
-// What a machine may remember of what programs have done, as far as the world knows.
+// Limits of the entries that a machine holds for the calls of programs. SIZE_MAX: the world knows no limit.
 struct MostHeld {
   std::size_t tags = SIZE_MAX;
   std::size_t digests = SIZE_MAX;

@@ -361,7 +361,8 @@ class OneState {
            (all_vote ? ", a founder that votes" : ", a voter of the last agreed revision");
   }
 
-  // A member that votes, and came with the state of the sync that has ended; null: there is none.
+  // Returns the call of a member that votes and came with the state of the sync that has ended. Returns null if no
+  // member did.
   [[nodiscard]] const Call* holder_in(const Call& call, const std::set<PeerId>& members, const FindCall& find) const {
     for (const PeerId peer : *call.outcome->contributors) {
       const Call* came = members.contains(peer) ? find(peer, call.outcome->round) : nullptr;
@@ -369,7 +370,7 @@ class OneState {
     }
     return nullptr;
   }
-  // The members that came with another state, which is not newer. Nobody if the callers have chosen: one only sends, or
+  // Returns the members that came with another state that is not newer. The list is empty if a member only sends, or if
   // no member held the state of the sync.
   [[nodiscard]] std::vector<const Call*> strayed_in(const Call& call, const std::set<PeerId>& members,
                                                     const FindCall& find) const {

@@ -101,7 +101,7 @@ class App final : public Program {
   [[nodiscard]] bool done() const { return finished_; }
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
 
-  // What the library may have to remember of this program: tags, and pieces of its state.
+  // Limits of the entries that the library holds for this program: its tags, and the pieces of its state.
   [[nodiscard]] std::size_t tags() const { return uses_.tags(); }
   [[nodiscard]] std::size_t pieces_of_state() const { return pieces_; }
 

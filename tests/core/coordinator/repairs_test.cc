@@ -140,7 +140,7 @@ TEST_F(RepairsOfThree, AStateThatAnEarlierAttemptOverwroteInPartIsNamed) {
             "state of revision 7 differed on b in 'w' (3 of 12 pieces) and was overwritten with that of a");
 }
 
-// In place: b holds the state of a and c now, which it did not when it came.
+// In place: b holds the state of a and c now. It came with another one.
 TEST_F(RepairsOfThree, AStateThatAnEarlierAttemptOverwroteIsNamed) {
   (void)rounds_.on_claim(kA, claim(7, kGood));
   (void)rounds_.on_claim(kB, claim(7, kBad));

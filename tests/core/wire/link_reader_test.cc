@@ -313,7 +313,7 @@ std::vector<std::size_t> cuts_of(const Bytes& frame) {
   return cuts;
 }
 
-// What is left of a frame arrives together with the whole next one.
+// The rest of a frame arrives together with the whole next frame.
 TEST(LinkReader, AnyFrameFollowsAnyPartOfAnyFrameInOneRead) {
   const std::vector<Bytes> frames = all_frames();
   const Bytes begin = preamble();

@@ -76,7 +76,7 @@ class Fold : public testing::TestWithParam<Mode> {
     };
   }
   Complaint judge() { return check_exact_fold(calls_[0], memory_, find()); }
-  // What the first peer has while its call is open, and the second is told that the round has committed.
+  // Judges the memory of the first peer. Its call is open, and the second peer is told of the commit.
   Complaint judge_receiver() {
     calls_[0].outcome.reset();
     return check_receiver(calls_[0], *calls_[1].outcome, memory_, find());
