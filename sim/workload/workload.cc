@@ -35,7 +35,7 @@ App::App(AppHost& host, const Plan& plan, std::uint32_t process, std::uint32_t o
       group_(group),
       scripted_(scripted),
       uses_(first_use_of(plan)) {
-  pieces_ = count_pieces();
+  shared_.pieces = count_pieces();
   const auto draws = [&](std::uint64_t permille, std::uint64_t n) {
     return dice_.permille(permille, Purpose::kTorn, process, 0, n);
   };

@@ -103,7 +103,7 @@ class App final : public Program {
 
   // Limits of the entries that the library holds for this program: its tags, and the pieces of its state.
   [[nodiscard]] std::size_t tags() const { return uses_.tags(); }
-  [[nodiscard]] std::size_t pieces_of_state() const { return pieces_; }
+  [[nodiscard]] std::size_t pieces_of_state() const { return shared_.pieces; }
 
  private:
   enum class Do : std::uint8_t {
@@ -188,7 +188,6 @@ class App final : public Program {
   std::uint64_t launches_ = 0;
   std::uint64_t commits_ = 0;
   TagUses uses_;
-  std::size_t pieces_ = 0;  // of the state
   std::uint64_t state_ = 1;
   bool finished_ = false;
   std::vector<CallId> endless_;  // sends without a time-out
@@ -205,6 +204,7 @@ class App final : public Program {
 
   // The state that programs share (StatePlan::shared).
   struct SharedState {
+    std::size_t pieces = 0;  // of the state; they stay as many
     bool stateless = false;      // a sync failed while it wrote to the state, or the state was prefetched in part
     bool was_blank = false;      // in that sync
     CallId torn_by;              // the failed sync, if its memory still exists
