@@ -184,13 +184,14 @@ class OneState {
     if (agreed.before.empty()) return told.empty() ? Complaint{} : who + ", the first, is told that " + told;
     if (outcome.retries != 0) return {};  // an earlier attempt may have overwritten the state of a member that is lost
     const std::vector<const Call*> strayed = strayed_in(call, agreed.before, find);
-    for (const Call* const of : strayed) {
-      const std::string repair = repair_of(*of, outcome, name_of(*of), *holder_in(call, agreed.before, find));
-      const bool may_be_untold = lost_.contains(of->peer) || strayed.size() > kMostNamed;
-      if (!may_be_untold && told.find(repair) == std::string::npos) {
-        return who + " is told '" + told + "', and not that " + repair;
-      }
-    }
+    const auto repair_from = [&](const Call& of) {
+      return repair_of(of, outcome, name_of(of), *holder_in(call, agreed.before, find));
+    };
+    const bool all_named = strayed.size() <= kMostNamed;
+    const auto untold = std::ranges::find_if(strayed, [&](const Call* const of) {
+      return all_named && !lost_.contains(of->peer) && told.find(repair_from(*of)) == std::string::npos;
+    });
+    if (untold != strayed.end()) return who + " is told '" + told + "', and not that " + repair_from(**untold);
     if (!strayed.empty() || told.empty()) return {};
     return who + " is told that " + told + ", and no member of the last agreed revision came with another state";
   }

@@ -204,7 +204,7 @@ class App final : public Program {
 
   // The state that programs share (StatePlan::shared).
   struct SharedState {
-    std::size_t pieces = 0;  // of the state; they stay as many
+    std::size_t pieces = 0;      // of the state; they stay as many
     bool stateless = false;      // a sync failed while it wrote to the state, or the state was prefetched in part
     bool was_blank = false;      // in that sync
     CallId torn_by;              // the failed sync, if its memory still exists

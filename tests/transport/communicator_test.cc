@@ -306,7 +306,7 @@ TEST(Communicator, ConnectTimesOutOnTime) {
   const auto server = coordinator();
   times_out_on_time("connect", milliseconds(100), [&] {
     const auto alone = create(founders(2));
-    const Work work = alone->connect(server->address().text(), milliseconds(100));
+    Work work = alone->connect(server->address().text(), milliseconds(100));
     EXPECT_TRUE(work.wait(kLong));
     return work;
   });
