@@ -175,6 +175,30 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
   return true;
 }
 
+// A member says that all have agreed on this round, and that its caller was told (rule 14), and another member has the
+// same result, or no other member of the attempt is left. Then a member has told the coordinator something else than the
+// members, or nothing. Returns the hash of the result that stands.
+std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
+                                                          const Change& change) const {
+  if (mutant(Mutant::kAgreedIsTakenBack)) return {};
+  std::map<std::uint64_t, std::size_t> members_with;  // by hash
+  std::set<std::uint64_t> agreed;
+  std::size_t left = 0;
+  for (const auto& [peer, open] : change.flushed) {
+    if (!has_member(members_of(key, attempt), peer)) continue;
+    left += 1;
+    const auto at = std::ranges::find_if(open, [&](const wire::OpenRound& round) {
+      return round.key == key && round.attempt == attempt && round.done;
+    });
+    if (at == open.end()) continue;
+    members_with[at->hash] += 1;
+    if (at->agreed) agreed.insert(at->hash);
+  }
+  const auto stands =
+      std::ranges::find_if(agreed, [&](std::uint64_t hash) { return left == 1 || members_with[hash] > 1; });
+  return stands == agreed.end() ? std::nullopt : std::optional(*stands);
+}
+
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
   std::vector<wire::Verdict> verdicts = touched_verdicts(change, next, nullptr);
   for (const auto& [bundle, stop] : stops_) {
@@ -202,6 +226,11 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
         if (decided.insert(closed.key).second) verdicts.push_back(std::move(closed));
       }
     }
+  }
+  for (wire::Verdict& verdict : verdicts) {
+    if (verdict.status == Status::kOk) continue;
+    const auto hash = agreed_among_members(verdict.key, verdict.attempt, change);
+    if (hash) verdict = {verdict.key, verdict.attempt, Status::kOk, *hash, {}};
   }
   fit_one_message(verdicts);
   return verdicts;

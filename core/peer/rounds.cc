@@ -322,7 +322,7 @@ void Rounds::tell_done(const Round& round, const wire::Done& done) {
 void Rounds::commit_if_agreed(Round& round) {
   if (!round.is<stage::Done>() || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
-  reported_.emplace(*round.key, wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash});
+  reported_.emplace(*round.key, wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash, true});
   RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
 }
 
@@ -520,7 +520,7 @@ std::vector<wire::OpenRound> Rounds::open_rounds() const {
   std::vector<wire::OpenRound> open;
   for (const auto& [order, round] : rounds_) {
     if (!round.open()) continue;
-    open.push_back({*round.key, round.generation, round.said_all(), round.what.retry, round.hash});
+    open.push_back({*round.key, round.generation, round.said_all(), round.what.retry, round.hash, false});
   }
   for (const auto& [key, round] : reported_) open.push_back(round);
   return open;

@@ -125,6 +125,7 @@ void fields(auto& a, Is<OpenRound> auto& m) {
   a("done", m.done);
   a("retry", m.retry);
   a("hash", m.hash);
+  a("agreed", m.agreed);
 }
 
 void fields(auto& a, Is<Verdict> auto& m) {

@@ -123,6 +123,7 @@ struct OpenRound {
   bool done = false;
   bool retry = false;
   std::uint64_t hash = 0;  // hash of the result, once done
+  bool agreed = false;     // the members have committed it among themselves (rule 14)
 
   bool operator==(const OpenRound&) const = default;
 };

@@ -43,6 +43,7 @@ constexpr ExcuseRule excuse_of(Fault fault) {
     case Fault::kCut:
     case Fault::kCutBoth:
     case Fault::kDrip: return {.subject = Subject::kHosts, .lasts = Lasts::kWhileOn, .quiet = true};
+    case Fault::kLie: return {.subject = Subject::kHost, .lasts = Lasts::kWhileOn, .quiet = true, .breaks = true};
     case Fault::kReset: return {.subject = Subject::kStreams, .breaks = true};
     case Fault::kSilence: return {.subject = Subject::kStreams, .lasts = Lasts::kForEver, .quiet = true};
     case Fault::kSlow: return {.subject = Subject::kHosts, .lasts = Lasts::kWhileOn};

@@ -60,6 +60,7 @@ enum class Purpose : std::uint64_t {
   kWindow,
   kDrip,
   kHolders,
+  kLiar,
 };
 
 // One draw that decides several things, up to five.

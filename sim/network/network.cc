@@ -38,7 +38,8 @@ Network::Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, 
       user_(user),
       ways_(options, hosts, dice),
       host_silent_(hosts),
-      mutes_(hosts) {
+      mutes_(hosts),
+      lies_(hosts) {
   if (options.flow.on) flows_ = std::make_unique<Flows>(ways_.lay_lines(options));
 }
 

@@ -19,6 +19,7 @@
 #include "sim/engine/memory.h"
 #include "sim/engine/steady_vector.h"
 #include "sim/network/flows.h"
+#include "sim/network/liar.h"
 #include "sim/network/network_options.h"
 #include "sim/network/ways.h"
 #include "sim/network/wire_witness.h"
@@ -110,6 +111,10 @@ class Network {
   // are open must be known from their beginning on: watch_answers() comes first.
   void watch_answers() { watches_answers_ = true; }
   void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
+  // Of what processes there say, one message in `one_in` is a lie; 0: none. watch_words() comes before the first stream.
+  void watch_words() { watches_words_ = true; }
+  void lie(std::uint32_t host, std::uint64_t one_in) { lies_[host] = one_in; }
+  [[nodiscard]] bool lies_on(std::uint32_t host) const { return lies_[host] != 0; }
   // A bit of each of the next `times` payloads or frames flips; in the whole run kMostFlips one way.
   void flip(std::uint32_t from, std::uint32_t to, std::uint64_t times) { ways_.between(from, to).to_flip = times; }
   static constexpr std::uint64_t kMostFlips = 2;  // one less than core takes for a fault of who sends
@@ -213,6 +218,7 @@ class Network {
     Instant ended = kNever;   // when core ended the stream in good order
     std::uint64_t draws = 0;  // made for this side
     Withholding answers;      // of a peer to the coordinator
+    std::unique_ptr<Liar> liar;  // null: words are not watched
     Pipe in;
   };
   struct Connection {
@@ -256,6 +262,7 @@ class Network {
   void push_payload(End from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
                     std::size_t bytes);
   void credit(End reader, Instant now);
+  std::span<const std::byte> tell_lies(End from, std::span<const std::byte> bytes);
   void start_close(End end, io::CloseReason reason, Instant now);
   void finish_close(End end, io::CloseReason reason, Instant now);
   void syn(std::uint32_t index, Instant now);
@@ -300,6 +307,9 @@ class Network {
   std::vector<Mute> mutes_;  // by host
   bool watches_answers_ = false;
   std::vector<std::byte> let_through_;  // of one slice
+  std::vector<std::uint64_t> lies_;     // by host: one message in so many; 0: none
+  bool watches_words_ = false;
+  std::vector<std::byte> told_;  // of one slice, true or not
   Counts counts_;
   WireWitness* witness_ = nullptr;
 

@@ -268,6 +268,11 @@ std::size_t Network::push_slice(End from, Memory& memory, const io::Slice& slice
     bytes = source.size();
     if (bytes == 0) return 0;
   }
+  if (watches_words_ && header && s.host != 0) {
+    source = tell_lies(from, source);
+    bytes = source.size();
+    if (bytes == 0) return 0;
+  }
   if (witness_ != nullptr) witness_->sends(from, source, bytes);
   if (memory.mode() == Mode::kToken && !header) {
     if (!lost) push_payload(from, pipe, memory, slice.payload, skip, bytes);
@@ -294,6 +299,16 @@ std::size_t Network::push_slice(End from, Memory& memory, const io::Slice& slice
     }
   }
   return bytes;
+}
+
+// The words of this side, true or not, as far as its messages are complete.
+std::span<const std::byte> Network::tell_lies(End from, std::span<const std::byte> bytes) {
+  Side& s = side(from);
+  if (s.liar == nullptr) s.liar = std::make_unique<Liar>();
+  const bool to_coordinator = from % 2 == 0 && connection(from).to_host == 0;
+  told_.clear();
+  s.liar->pass(bytes, {lies_[s.host], dice_, from, to_coordinator, options_.mode == Mode::kToken}, told_);
+  return told_;
 }
 
 // Decides whether a bit of these bytes flips, and returns the dice that choose the bit. The flip comes after TCP's

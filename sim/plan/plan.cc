@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kFaultNames[kFaultCount] = {
     "crash",   "vanish",  "stall", "cut",       "cut-both", "reset",      "silence", "slow",
     "kernels", "join",    "leave", "stop",      "timeout",  "mismatch",   "skip",    "spoil",
-    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse",  "drip"};
+    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse",  "drip",   "lie"};
 
 std::string validate_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
@@ -53,6 +53,7 @@ bool may_lose_members(Fault fault) {
     case Fault::kLeave:
     case Fault::kAbandon:
     case Fault::kDrip:
+    case Fault::kLie:
     case Fault::kMute: return true;
     case Fault::kFlip:
     case Fault::kMiscompute:
@@ -94,6 +95,8 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kCut:
     case Fault::kCutBoth:
     case Fault::kSpoil: return text + (lasts ? " for " + length : "");
+    case Fault::kLie:
+      return text + (lasts ? " for " + length : "") + ", one message in " + std::to_string(lies_one_in(entry));
     case Fault::kMute:
       return text + (lasts ? " for " + length : "") +
              (entry.number != 0 ? ", but for " + std::to_string(entry.number) + " answers" : "");

@@ -43,8 +43,9 @@ enum class Fault : std::uint8_t {
   kMiscompute,  // a: a bit flips in what its kernels make of the next `number` segments (0: one)
   kRefuse,      // a: its own side refuses its next collective
   kDrip,        // a -> b: each stream passes `number` bytes a second (0: one) for `length`
+  kLie,         // a: for `length`, one in `number` of its messages (0: in eight) is a lie (liar.h); then it dies
 };
-inline constexpr std::uint8_t kFaultCount = 24;
+inline constexpr std::uint8_t kFaultCount = 25;
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // a fault between hosts a and b
@@ -70,6 +71,9 @@ struct Entry {
 
   bool operator==(const Entry&) const = default;
 };
+
+// kLie: one message in so many.
+constexpr std::uint64_t lies_one_in(const Entry& entry) { return entry.number == 0 ? 8 : entry.number; }
 
 inline constexpr Duration kLongestTime = lockstep::seconds(1'000'000);  // limit of every time in a plan
 

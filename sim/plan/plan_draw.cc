@@ -152,6 +152,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kDrift:
     case Fault::kAbandon:
     case Fault::kMute:
+    case Fault::kLie:
     case Fault::kDrip:
     case Fault::kFlip:
     case Fault::kMiscompute: break;
@@ -599,6 +600,27 @@ void part(Plan& plan, Dice dice) {
   plan.end.safety = std::max(plan.end.safety, leave.after + plan.heartbeat * 10);
 }
 
+// One member lies, or two do, in few runs; in half of these nothing else happens.
+void draw_liars(Plan& plan, Dice dice) {
+  constexpr std::uint32_t kPermille = 60;
+  if (plan.founders < 2 || plan.peers > 16 || plan.gangs.namesakes || !dice.permille(kPermille, Purpose::kLiar, 0)) return;
+  DrawSeries range(dice, Purpose::kLiar, 1);
+  const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
+  if (range(0, 1) == 0) plan.entries.clear();
+  plan.end.safety = std::max(plan.end.safety, plan.heartbeat * static_cast<std::int64_t>(range(20, 60)));
+  std::uint64_t liars = plan.peers > 3 && range(0, 3) == 0 ? 2 : 1;
+  for (; liars > 0; --liars) {
+    Entry entry;
+    entry.fault = Fault::kLie;
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+    entry.after = nanoseconds(static_cast<std::int64_t>(range(0, beat * 16) >> range(0, 8)));
+    entry.length = nanoseconds(static_cast<std::int64_t>(range(beat * 4, beat * 40)));
+    constexpr std::uint64_t kOneIn[] = {1, 2, 8, 32, 100, 400};
+    entry.number = kOneIn[range(0, std::size(kOneIn) - 1)];
+    plan.entries.push_back(entry);
+  }
+}
+
 // Bits that flip, beside whatever else happens, and where nothing else does.
 void flip_bits(Plan& plan, Dice dice) {
   const auto add = [&](Fault fault, Purpose purpose, std::uint64_t n) {
@@ -724,9 +746,10 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
     leave_midway(plan, dice);
     add_rare_faults(plan, dice);
   }
-  if (options.peers == 0 && !options.calm && dice.permille(4, Purpose::kLongLife, 0))
+  if (options.peers == 0 && !options.calm && dice.permille(1, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
   draw_thinkers(plan, dice);
+  if (!options.calm) draw_liars(plan, dice);
   return plan;
 }
 

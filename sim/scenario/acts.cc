@@ -65,6 +65,8 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   reader("factor", act_.entry.number);
   std::uint64_t answers = 0;
   reader("answers", answers);
+  std::uint64_t one_in = 0;
+  reader("one_in", one_in);
   std::uint64_t bytes = 0;
   reader("bytes", bytes);
   reader("times", act_.times);
@@ -96,6 +98,9 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   if (answers != 0 && !does.starts_with(name_of(Fault::kMute)))
     return bad(table.get("answers")->source(), "answers is for mute only");
   if (answers != 0) act_.entry.number = answers;
+  if (one_in != 0 && !does.starts_with(name_of(Fault::kLie)))
+    return bad(table.get("one_in")->source(), "one_in is for lie only");
+  if (one_in != 0) act_.entry.number = one_in;
   if (bytes != 0 && !does.starts_with(name_of(Fault::kDrip)))
     return bad(table.get("bytes")->source(), "bytes is for drip only");
   if (bytes != 0) act_.entry.number = bytes;

@@ -33,6 +33,7 @@ bool lasts(Fault fault) {
     case Fault::kTimeout:
     case Fault::kSpoil:
     case Fault::kStrangers:
+    case Fault::kLie:
     case Fault::kMute:
     case Fault::kDrip: return true;
     case Fault::kCrash:

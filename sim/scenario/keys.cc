@@ -140,6 +140,7 @@ constexpr ScenarioKey kDoKeys[] = {
     {"do", "back", R"("2s")", "starts again after so long: crash, vanish, leave; without it: when the network heals"},
     {"do", "factor", "100", "how many times slower: slow, kernels; how many strangers"},
     {"do", "bytes", "1", "drip: bytes that each stream passes in a second; 1 by default"},
+    {"do", "one_in", "100", "lie: one message in so many is a lie; 8 by default"},
     {"do", "answers", "1", "mute: answers that still go through on each stream"},
     {"do", "times", "3", "so often, ..."},
     {"do", "every", R"("500ms")", "... one this long after the other"},
@@ -167,6 +168,9 @@ constexpr ScenarioKey kDoKeys[] = {
     {"do", "spoil", R"("b")", "with share_state: about half of the pieces of state that it sends are false"},
     {"do", "mute", R"("b")",
      "sends signs of life, and answers no proposal after the first `answers`: a foreign program"},
+    {"do", "lie", R"("b")",
+     "its messages are well formed, and some are lies: a number is another one, a message comes twice, never or late; "
+     "then it dies"},
     {"do", "drift", R"("b")",
      "with watch: until its next sync, a byte or a value of the state that it watches is another one"},
     {"do", "flip", R"("b c")", "a bit flips in the next payload or frame on the way from b to c"},

@@ -29,6 +29,11 @@ void CallJudge::check_loans_of(const SimProcess& process, const Call& call) {
 void CallJudge::judge_collective(const SimProcess& process, const Call& call, bool healed, bool news) {
   const peer::Outcome& outcome = *call.outcome;
   const FindCall find = [&](PeerId peer, const RoundKey& round) { return cast_.contribution(peer, round); };
+  if (is_among_liars(call)) {
+    const wire::View* const of_liars = checkers_.membership.founding(outcome.round.cohort);
+    static_cast<void>(checkers_.causes.aborted(call, of_liars, find, true));  // it counts who takes part
+    return;
+  }
   chronicle_.check("S10", check_mismatch(call, find));
   const auto lives = [&](PeerId peer) { return !checkers_.causes.excuses().life(cast_.by_id.at(peer)).gone(); };
   const auto done = [&](PeerId peer) {
@@ -204,6 +209,14 @@ Complaint CallJudge::check_time_out_of(const Call& call) const {
     }
   }
   return check_cause_of_end(call, others);
+}
+
+bool CallJudge::is_among_liars(const Call& call) const {
+  if (!checkers_.liars.any()) return false;
+  if (checkers_.liars.include(call.peer) || checkers_.liars.include(call.transfer.peer)) return true;
+  if (call.view != nullptr && checkers_.liars.are_in(*call.view)) return true;
+  const wire::View* const founding = checkers_.membership.founding(call.outcome->round.cohort);
+  return founding != nullptr && checkers_.liars.are_in(*founding);
 }
 
 // Only newcomers that do not answer can have delayed the admission, and the rounds that were called before it. Members

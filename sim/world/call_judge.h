@@ -29,6 +29,8 @@ class CallJudge {
   void judge_collective(const SimProcess& process, const Call& call, bool healed, bool news);
   // L4: a time-out has passed, and an abort was asked for.
   [[nodiscard]] Complaint check_time_out_of(const Call& call) const;
+  // A member of its cohort has lied.
+  [[nodiscard]] bool is_among_liars(const Call& call) const;
   // P3 and L2, of an admission.
   [[nodiscard]] Complaint check_admission(const Call& call);
 

@@ -5,6 +5,7 @@
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/l5_progress.h"
 #include "sim/checkers/l6_explained_waits.h"
+#include "sim/checkers/liars.h"
 #include "sim/checkers/p3_recovery.h"
 #include "sim/checkers/s10_refused.h"
 #include "sim/checkers/s11_at_quiet.h"
@@ -40,6 +41,7 @@ struct Checkers {
   Recovery recovery;
   Refusals refusals;
   Flips flips;
+  Liars liars;
   Transfers transfers;
 };
 

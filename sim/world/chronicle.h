@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "core/base/time.h"
 #include "sim/checkers/complaint.h"
@@ -37,6 +39,8 @@ class Chronicle {
   void judging(const Call* call) { judged_ = call; }
   void check(const char* promise, Complaint complaint);
   void fail(std::string promise, std::string text);  // ends the run
+  // From now on nobody checks this promise.
+  void waive(std::string_view promise) { waived_.insert(promise); }
 
   [[nodiscard]] bool over() const { return over_; }
   void end() { over_ = true; }
@@ -48,6 +52,7 @@ class Chronicle {
   const Instant& now_;
   std::uint64_t hash_;
   const Call* judged_ = nullptr;
+  std::set<std::string_view> waived_;
   bool over_ = false;
   std::array<std::uint64_t, kWhatCount> happened_{};
 };

@@ -107,9 +107,10 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    }
                    checkers_.flips.noted(process.id, event, now_);
                    const Complaint wrong = checkers_.causes.noted(process.index, event);
+                   const bool lied = wrong && is_lied_about(process.id, event);
                    const bool flipped =
                        wrong && Causes::is_breach(event) && checkers_.flips.explains(process.id, event, now_);
-                   if (!flipped) chronicle_.check("L2", wrong);
+                   if (!flipped && !lied) chronicle_.check("L2", wrong);
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
@@ -126,12 +127,13 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    chronicle_.mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
-                   chronicle_.check("L2", checkers_.causes.noted(0, event));
+                   const Complaint wrong = checkers_.causes.noted(0, event);
+                   if (wrong && !is_lied_about({}, event)) chronicle_.check("L2", wrong);
                    const auto name_of = [&](PeerId peer) -> std::string_view {
                      return checkers_.causes.excuses().life(cast_.by_id.at(peer)).name;
                    };
                    chronicle_.check("L5", checkers_.progress.noted(event, name_of));
-                   if (event.kind == trace::Kind::kCallWaits) on_told_wait(event);
+                   if (event.kind == trace::Kind::kCallWaits && !checkers_.liars.any()) on_told_wait(event);
                    if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
                    if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);
                    if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);
@@ -142,6 +144,10 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                  [&](const io::Close& io) { carry_out_io(process, io); },
              },
              effect);
+}
+
+bool World::is_lied_about(PeerId by, const trace::Event& event) const {
+  return checkers_.liars.explain(by, event, [&](PeerId peer) { return cast_.by_id.contains(peer); });
 }
 
 void World::on_told_wait(const trace::Event& event) {
@@ -200,8 +206,9 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   const peer::Outcome& outcome = *call->outcome;
   if (outcome.status == Status::kOutcomeUnknown) chronicle_.report.unknown += 1;
   judge_.check_loans_of(process, *call);
-  chronicle_.check("L4", judge_.check_time_out_of(*call));
-  if (call->kind == CallKind::kAdmit && !ending_.healed()) chronicle_.check("L2", judge_.check_admission(*call));
+  const bool lied = judge_.is_among_liars(*call);
+  if (!lied) chronicle_.check("L4", judge_.check_time_out_of(*call));
+  if (call->kind == CallKind::kAdmit && !lied && !ending_.healed()) chronicle_.check("L2", judge_.check_admission(*call));
   if (call->kind == CallKind::kPrefetch) {
     chronicle_.check(
         "S5", checkers_.one_state.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
@@ -213,8 +220,9 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {
     if (outcome.status != Status::kOk) chronicle_.report.failed_transfers += 1;
     if (outcome.status == Status::kOk && call->kind == CallKind::kReceive) chronicle_.report.received += 1;
-    chronicle_.check(outcome.status == Status::kOk ? "S2" : "L2",
-                     checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); }));
+    Complaint wrong =
+        checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); });
+    if (!lied) chronicle_.check(outcome.status == Status::kOk ? "S2" : "L2", std::move(wrong));
   }
   if (call->of_guest) return end_call_of_guest(process, *call);
   keep_results(process, *call);
@@ -251,7 +259,12 @@ void World::tell_end(const SimProcess& process, const Call& call) {
 // is that it has committed.
 bool World::count_round(const Call& call) {
   const peer::Outcome& outcome = *call.outcome;
-  chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
+  // A newcomer whose arguments differ from those that a liar gives is taken out, even if the others have committed.
+  const bool lied = checkers_.liars.include(call.peer) ||
+                    (outcome.status == Status::kMismatch && judge_.is_among_liars(call));
+  if (!lied) {
+    chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
+  }
   chronicle_.check("S6", checkers_.membership.ended(call));
   if (outcome.retries > 0) chronicle_.report.retries += 1;
   if (outcome.round == RoundKey{} || is_out(outcome.status)) return false;
@@ -307,7 +320,8 @@ void World::run_over(SimProcess& process, const peer::RunOver& over) {
     // A guest may have set a time-out for its connect, or have stopped it.
     const bool gave_up =
         options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
-    if (!options_.scripted && !gave_up)
+    const bool lied = checkers_.liars.cost_the_run(process.id, checkers_.causes.view_of(process.index).get(), over.text);
+    if (!options_.scripted && !gave_up && !lied)
       chronicle_.check("L2", checkers_.causes.lost(process.index, over.status, over.text));
   }
   checkers_.causes.over(process.index);

@@ -74,6 +74,7 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   process.peer.start(std::move(options), now_);
   checkers_.causes.born(process.index, process.peer.options(), host);
   checkers_.progress.born(process.id);
+  if (network_.lies_on(host)) checkers_.liars.lies(process.id, process.peer.options().name);
   if (options_.witness != nullptr) options_.witness->born(process.index, process.peer.options(), now_);
   return process;
 }
@@ -101,6 +102,24 @@ void Lives::stop(SimProcess& process, Death death) {
   }
   process.peer.stop();
   if (cast_.hosts[process.host].process == process.index) cast_.hosts[process.host].process = kNoProcess;
+}
+
+// Every process that runs there now, or starts there later.
+void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
+  network_.lie(host, one_in);
+  for (const SimProcess& process : cast_.processes) {
+    if (process.alive && process.host == host && process.peer)
+      checkers_.liars.lies(process.id, process.peer.options().name);
+  }
+}
+
+// What was said cannot be taken back: the processes that have lied die, and another one starts.
+void Lives::end_lies(std::uint32_t host) {
+  network_.lie(host, 0);
+  for (SimProcess& process : cast_.processes) {
+    if (process.alive && process.host == host && process.peer) stop(process, Death::kReset);
+  }
+  queue_.push(now_ + plan_.heartbeat, What::kWake, kNoProcess, host);
 }
 
 void Lives::stall(SimProcess& process, bool on) {

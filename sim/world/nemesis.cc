@@ -124,6 +124,7 @@ void Nemesis::begin(std::uint64_t index) {
     case Fault::kKernels:
     case Fault::kMiscompute:
     case Fault::kSpoil:
+    case Fault::kLie:
     case Fault::kStrangers:
     case Fault::kJoin: return begin_on_host(index, process);
     case Fault::kLeave:
@@ -207,6 +208,7 @@ bool Nemesis::begin_with_guest(std::uint64_t index) {
     case Fault::kKernels:
     case Fault::kSpoil:
     case Fault::kMute:
+    case Fault::kLie:
     case Fault::kStrangers:
     case Fault::kFlip:
     case Fault::kMiscompute: return false;
@@ -307,6 +309,11 @@ void Nemesis::begin_on_host(std::uint64_t index, SimProcess* process) {
     case Fault::kSpoil:
       checkers_.causes.began(entry);
       cast_.hosts[entry.a].lies += 1;
+      return lasts(index);
+    case Fault::kLie:
+      checkers_.causes.began(entry);
+      chronicle_.waive("S5");  // a state may come from a liar
+      lives_.begin_to_lie(entry.a, lies_one_in(entry));
       return lasts(index);
     case Fault::kStrangers:
       checkers_.causes.began(entry);
@@ -409,6 +416,9 @@ void Nemesis::end(std::uint64_t index) {
     case Fault::kDrip: network_.drip(entry.a, entry.b, 0, now_); return;
     case Fault::kKernels: cast_.hosts[entry.a].kernel_factor = 1; return;
     case Fault::kSpoil: cast_.hosts[entry.a].lies -= 1; return;
+    case Fault::kLie:
+      chronicle_.report.kills += 1;
+      return lives_.end_lies(entry.a);
     case Fault::kMute: network_.mute(entry.a, false, 0); return;
     case Fault::kStrangers: end_strangers(active); return;
     case Fault::kFlip: network_.flip(entry.a, entry.b, 0); return;

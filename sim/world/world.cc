@@ -55,10 +55,9 @@ World::World(const Plan& plan, WorldOptions options)
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
   queue_.watch(options_.witness);
   network_.watch(options_.witness);
-  if (options_.scripted || std::any_of(plan.entries.begin(), plan.entries.end(),
-                                       [](const Entry& entry) { return entry.fault == Fault::kMute; })) {
-    network_.watch_answers();
-  }
+  const auto has = [&](Fault fault) { return std::ranges::find(plan.entries, fault, &Entry::fault) != plan.entries.end(); };
+  if (options_.scripted || has(Fault::kMute)) network_.watch_answers();
+  if (options_.scripted || has(Fault::kLie)) network_.watch_words();
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
     cast_.hosts[host].gone = !takes_part(plan, host);
     chronicle_.report.peers += cast_.hosts[host].gone ? 0 : 1;
@@ -348,7 +347,7 @@ void World::look_if_quiet(SimProcess& process) {
 }
 
 void World::look_at_quiet(SimProcess& process) {
-  if (chronicle_.over()) return;
+  if (chronicle_.over() || checkers_.liars.any()) return;
   const Holdings held = process.peer ? process.peer->holdings() : process.coordinator->holdings();
   const bool passing = process.coordinator && cast_.is_open_before(news_.newest_cohort);
   chronicle_.check("S11", checkers_.at_quiet.quiet(process.index, process.id, held, most_held(process), now_, passing));

@@ -189,6 +189,8 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void carry_out(SimProcess& process, peer::Effect& effect);
   void carry_out(SimProcess& process, coordinator::Effect& effect);
   void on_told_wait(const trace::Event& event);  // L6
+  // Whether the lies of members explain a report that is wrong.
+  [[nodiscard]] bool is_lied_about(PeerId by, const trace::Event& event) const;
   template <typename Io>
   void carry_out_io(SimProcess& process, const Io& io);
   void tell_io(const SimProcess& process, const io::Effect& effect);

@@ -261,6 +261,7 @@ TEST(Plan, FaultsAreToldInWords) {
   EXPECT_EQ(words("fault = \"vanish\"\na = 2\nnumber = 1"), "vanish h2, for good");
   EXPECT_EQ(words("fault = \"slow\"\na = 1\nb = 2\nnumber = 9"), "slow h1 <-> h2 9 times slower");
   EXPECT_EQ(words("fault = \"reset\"\na = 1\nb = 1"), "reset h1 <-> all");
+  EXPECT_EQ(words("fault = \"lie\"\na = 2\nlength_ns = 5000000000"), "lie h2 for 5 s, one message in 8");
   EXPECT_EQ(when_of({.after = milliseconds(3), .launch = 12}), "launch 12 + 3 ms");
   EXPECT_EQ(when_of({.after = milliseconds(12'500)}), "12500 ms");
 }

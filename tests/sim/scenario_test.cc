@@ -282,17 +282,19 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
       text = "[[link]]\n" + line + (key.name == "between" ? "" : "between = \"a b\"\n") +
              (key.name == "loss" ? "[net]\nmodel = \"flow\"\n" : "");
     if (key.section == "do") {
-      const bool action = read_as_action(line) && !is({"factor", "answers"});
+      const bool action = read_as_action(line) && !is({"factor", "answers", "one_in"});
       text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
       if (is({"slow", "kernels", "strangers"})) text += "factor = 2\n";
       if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers", "factor",
-              "answers", "drip", "bytes"}))
+              "answers", "drip", "bytes", "lie", "one_in"}))
         text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
       if (is({"factor"})) {
         text += "slow = \"a b\"\n";
       } else if (is({"answers"})) {
         text += "mute = \"a\"\n";
+      } else if (is({"one_in"})) {
+        text += "lie = \"a\"\n";
       } else if (is({"bytes"})) {
         text += "drip = \"a -> b\"\n";
       } else if (!action) {

@@ -75,7 +75,7 @@ View view() {
 }
 
 std::vector<OpenRound> open() {
-  return {{kKey, kAttempt, true, false, 0xaaaaaaaabbbbbbbb}, {kOtherKey, Generation{12}, false, true, 0}};
+  return {{kKey, kAttempt, true, false, 0xaaaaaaaabbbbbbbb, true}, {kOtherKey, Generation{12}, false, true, 0, false}};
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class RoundsOfThree : public testing::Test {
     what.tensors = 1;
     return {key(), Generation{1}, what, hash};
   }
-  static wire::OpenRound open(bool is_done, bool retry = true) { return {key(), Generation{1}, is_done, retry, 5}; }
+  static wire::OpenRound open(bool is_done, bool retry = true) { return {key(), Generation{1}, is_done, retry, 5, false}; }
   static Rounds::Change loss_of(PeerId peer) {
     Rounds::Change change;
     change.lost = {peer};
@@ -502,6 +502,62 @@ TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
   const auto of_second = std::find_if(verdicts.begin(), verdicts.end(), [&](const auto& v) { return v.key == key(2); });
   ASSERT_NE(of_second, verdicts.end());
   EXPECT_EQ(of_second->status, Status::kOk);
+}
+
+// Members commit among themselves (rule 14). One of them, each in turn, tells the coordinator another result.
+TEST_F(RoundsOfThree, WhatMembersHaveAgreedOnIsNotTakenBackForALie) {
+  for (const PeerId liar : {kA, kB, kC}) {
+    for (const bool lies_again : {false, true}) {
+      Rounds rounds;
+      rounds.admit(view_, {});
+      for (const PeerId peer : {kA, kB, kC}) {
+        wire::Done told = done();
+        if (peer == liar) told.hash = 6;
+        rounds.on_done(peer, told);
+      }
+      ASSERT_TRUE(rounds.has_stops());
+      Rounds::Change change;
+      for (const PeerId peer : {kA, kB, kC}) {
+        wire::OpenRound agreed = open(true);
+        agreed.agreed = true;
+        if (peer == liar && lies_again) agreed.hash = 6;
+        change.flushed[peer] = {agreed};
+      }
+      const auto verdicts = rounds.verdicts(change, view_);
+      ASSERT_EQ(verdicts.size(), 1U);
+      EXPECT_EQ(verdicts.front().status, Status::kOk);
+      EXPECT_EQ(verdicts.front().hash, done().hash);
+    }
+  }
+}
+
+// One that says alone that all have agreed is not believed, as long as another one is there.
+TEST_F(RoundsOfThree, AMemberAloneCannotSayThatAllHaveAgreed) {
+  for (const PeerId liar : {kA, kB, kC}) {
+    Rounds rounds;
+    rounds.admit(view_, {});
+    for (const PeerId peer : {kA, kB, kC}) {
+      wire::Done told = done();
+      if (peer == liar) told.hash = 6;
+      rounds.on_done(peer, told);
+    }
+    Rounds::Change change;
+    for (const PeerId peer : {kA, kB, kC}) change.flushed[peer] = {open(true)};
+    change.flushed[liar].front().agreed = true;
+    change.flushed[liar].front().hash = 6;
+    EXPECT_EQ(rounds.verdicts(change, view_).front().status, Status::kInternal);
+
+    // The one that is left decides: it has told its caller.
+    Rounds::Change of_one = loss_of(liar);
+    const PeerId gone = liar == kA ? kB : kA;
+    const PeerId left = liar == kC ? kB : kC;
+    of_one.lost.insert(gone);
+    of_one.flushed[left] = {open(true)};
+    of_one.flushed[left].front().agreed = true;
+    const auto verdicts = rounds.verdicts(of_one, without(liar));
+    ASSERT_EQ(verdicts.size(), 1U);
+    EXPECT_EQ(verdicts.front().status, Status::kOk);
+  }
 }
 
 TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {

@@ -118,7 +118,7 @@ TEST(Codec, ACountOverItsLimitIsRefusedBeforeAllocation) {
 TEST(Codec, ACountOverTheRemainingBytesIsRefusedBeforeAllocation) {
   Frame frame = frame_of(Flush{ProposalNumber{1}, {}});
   put_u32(frame.body, 8, 200);
-  EXPECT_EQ(error_of(frame), "Flush.open: needs 8400 bytes, the message has 0 left");
+  EXPECT_EQ(error_of(frame), "Flush.open: needs 8600 bytes, the message has 0 left");
 }
 
 TEST(Codec, AnErrorNamesThePathOfItsField) {
