@@ -187,9 +187,8 @@ std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, G
   for (const auto& [peer, open] : change.flushed) {
     if (!has_member(members_of(key, attempt), peer)) continue;
     left += 1;
-    const auto at = std::ranges::find_if(open, [&](const wire::OpenRound& round) {
-      return round.key == key && round.attempt == attempt && round.done;
-    });
+    const auto at = std::ranges::find_if(
+        open, [&](const wire::OpenRound& round) { return round.key == key && round.attempt == attempt && round.done; });
     if (at == open.end()) continue;
     members_with[at->hash] += 1;
     if (at->agreed) agreed.insert(at->hash);

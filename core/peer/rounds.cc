@@ -322,7 +322,8 @@ void Rounds::tell_done(const Round& round, const wire::Done& done) {
 void Rounds::commit_if_agreed(Round& round) {
   if (!round.is<stage::Done>() || !round.attempt->all_agree(round.hash) || is_frozen(round)) return;
   if (reported_.size() >= kMaxReported) return;  // the coordinator is that far behind
-  reported_.emplace(*round.key, wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash, true});
+  reported_.emplace(*round.key,
+                    wire::OpenRound{*round.key, round.generation, true, round.what.retry, round.hash, true});
   RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
 }
 

@@ -65,7 +65,7 @@ class Causes {
   // A process learns that its run is over, and has not asked for this.
   [[nodiscard]] Complaint lost(std::uint32_t process, Status status, const std::string& text) const;
   void over(std::uint32_t process) { excuses_.life(process).over = now_; }
-  // The process learns that the other has ended a stream, at that time and in good order.
+  // The process learns that the other has closed a stream, at that time.
   void let_go(std::uint32_t process, std::uint32_t other, Instant ended) { excuses_.let_go(process, other, ended); }
   // A call has ended. `founding`: the first view of its cohort; null: the call was in no cohort. `find`: finds the
   // calls of members for the same round. `leaving`: the caller leaves, and may not learn the outcome of a round that

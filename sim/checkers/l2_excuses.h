@@ -50,7 +50,7 @@ class Excuses {
   void died(std::uint32_t process);
   void began(const Entry& entry);
   void ended(const Entry& entry);  // ends the newest such fault that has not ended
-  // The process learns that the other has ended a stream, at that time and in good order.
+  // The process learns that the other has closed a stream, at that time.
   void let_go(std::uint32_t process, std::uint32_t other, Instant ended) {
     let_go_.push_back({process, other, ended, now_});
   }

@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/trace/event.h"
@@ -46,12 +48,20 @@ class Liars {
     return names_a_liar(event.text);
   }
 
-  // Whether a peer may lose the run by lies. A liar can tell the only other member that both agree, and tell the
+  // Whether a peer may lose the run by lies. A liar can tell the only other member of its group that both agree, and tell the
   // coordinator something else: nobody can say who of the two is right.
   [[nodiscard]] bool cost_the_run(PeerId peer, const wire::View* view, std::string_view text) const {
     if (include(peer) || names_a_liar(text)) return true;
-    return view != nullptr && are_in(*view) && view->members.size() == 2 &&
-           text.find("took back a round that all members had agreed on") != std::string_view::npos;
+    if (view == nullptr || text.find("took back a round that all members had agreed on") == std::string_view::npos) {
+      return false;
+    }
+    const auto self = std::ranges::find(view->members, peer, &wire::Member::id);
+    if (self == view->members.end()) return false;
+    std::vector<PeerId> group;
+    for (const wire::Member& member : view->members) {
+      if (member.group == self->group) group.push_back(member.id);
+    }
+    return group.size() == 2 && (include(group.front()) || include(group.back()));
   }
 
  private:

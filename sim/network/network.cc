@@ -5,8 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "core/base/assert.h"
-
 namespace lockstep::sim {
 namespace {
 
@@ -213,7 +211,7 @@ void Network::close(std::uint32_t process, const io::Close& close, Instant now) 
   Side& s = side(end);
   s.asked = true;
   if (s.state == State::kClosing) return;  // the answer is on its way, for another reason
-  if (close.flush_first) s.ended = now;
+  s.ended = now;
   if (side(other(end)).state != State::kUnborn) send(end, 0, close.flush_first ? Mark::kEnd : Mark::kReset, now);
   start_close(end, io::CloseReason::kAsked, now);
 }

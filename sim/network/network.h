@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/assert.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
 #include "sim/engine/dice.h"
@@ -67,7 +68,7 @@ class NetworkUser {
   virtual bool lies_about(std::uint32_t /*process*/, const BufferRef& /*payload*/) { return false; }
   // A bit of what one host sends to another has flipped.
   virtual void flipped(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
-  // A process learns of the end of a stream that the other has ended, at that time and in good order.
+  // A process learns of the end of a stream that the other has closed, at that time.
   virtual void let_go(std::uint32_t /*process*/, std::uint32_t /*other*/, Instant /*ended*/) {}
   // Core or the simulator broke the contract of core/io/stream.h.
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
@@ -111,9 +112,13 @@ class Network {
   // are open must be known from their beginning on: watch_answers() comes first.
   void watch_answers() { watches_answers_ = true; }
   void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
-  // Of what processes there say, one message in `one_in` is a lie; 0: none. watch_words() comes before the first stream.
+  // Of what processes there say, one message in `one_in` is a lie; 0: none. watch_words() comes before the first stream,
+  // and delays each message until all of it is said.
   void watch_words() { watches_words_ = true; }
-  void lie(std::uint32_t host, std::uint64_t one_in) { lies_[host] = one_in; }
+  void lie(std::uint32_t host, std::uint64_t one_in) {
+    LOCKSTEP_ASSERT(watches_words_);
+    lies_[host] = one_in;
+  }
   [[nodiscard]] bool lies_on(std::uint32_t host) const { return lies_[host] != 0; }
   // A bit of each of the next `times` payloads or frames flips; in the whole run kMostFlips one way.
   void flip(std::uint32_t from, std::uint32_t to, std::uint64_t times) { ways_.between(from, to).to_flip = times; }
@@ -214,10 +219,10 @@ class Network {
     WriteLoan write;
     bool end_seen = false;  // FIN or RST came and waits to be noticed
     io::CloseReason end_reason = io::CloseReason::kEnd;
-    bool asked = false;       // core said Close
-    Instant ended = kNever;   // when core ended the stream in good order
-    std::uint64_t draws = 0;  // made for this side
-    Withholding answers;      // of a peer to the coordinator
+    bool asked = false;          // core said Close
+    Instant ended = kNever;      // when core closed the stream
+    std::uint64_t draws = 0;     // made for this side
+    Withholding answers;         // of a peer to the coordinator
     std::unique_ptr<Liar> liar;  // null: words are not watched
     Pipe in;
   };

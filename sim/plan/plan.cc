@@ -11,9 +11,9 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::string_view kFaultNames[kFaultCount] = {
-    "crash",   "vanish",  "stall", "cut",       "cut-both", "reset",      "silence", "slow",
-    "kernels", "join",    "leave", "stop",      "timeout",  "mismatch",   "skip",    "spoil",
-    "drift",   "abandon", "mute",  "strangers", "flip",     "miscompute", "refuse",  "drip",   "lie"};
+    "crash", "vanish",    "stall", "cut",        "cut-both", "reset", "silence", "slow",  "kernels",
+    "join",  "leave",     "stop",  "timeout",    "mismatch", "skip",  "spoil",   "drift", "abandon",
+    "mute",  "strangers", "flip",  "miscompute", "refuse",   "drip",  "lie"};
 
 std::string validate_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares

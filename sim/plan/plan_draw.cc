@@ -600,13 +600,14 @@ void part(Plan& plan, Dice dice) {
   plan.end.safety = std::max(plan.end.safety, leave.after + plan.heartbeat * 10);
 }
 
-// One member lies, or two do, in few runs; in half of these nothing else happens.
+// One member lies, or two do, in few runs; in a quarter of these nothing else happens.
 void draw_liars(Plan& plan, Dice dice) {
   constexpr std::uint32_t kPermille = 60;
-  if (plan.founders < 2 || plan.peers > 16 || plan.gangs.namesakes || !dice.permille(kPermille, Purpose::kLiar, 0)) return;
+  if (plan.founders < 2 || plan.peers > 16 || plan.gangs.namesakes || !dice.permille(kPermille, Purpose::kLiar, 0))
+    return;
   DrawSeries range(dice, Purpose::kLiar, 1);
   const auto beat = static_cast<std::uint64_t>(plan.heartbeat.ns);
-  if (range(0, 1) == 0) plan.entries.clear();
+  if (range(0, 3) == 0) plan.entries.clear();
   plan.end.safety = std::max(plan.end.safety, plan.heartbeat * static_cast<std::int64_t>(range(20, 60)));
   std::uint64_t liars = plan.peers > 3 && range(0, 3) == 0 ? 2 : 1;
   for (; liars > 0; --liars) {

@@ -208,7 +208,8 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   judge_.check_loans_of(process, *call);
   const bool lied = judge_.is_among_liars(*call);
   if (!lied) chronicle_.check("L4", judge_.check_time_out_of(*call));
-  if (call->kind == CallKind::kAdmit && !lied && !ending_.healed()) chronicle_.check("L2", judge_.check_admission(*call));
+  if (call->kind == CallKind::kAdmit && !lied && !ending_.healed())
+    chronicle_.check("L2", judge_.check_admission(*call));
   if (call->kind == CallKind::kPrefetch) {
     chronicle_.check(
         "S5", checkers_.one_state.ended(*call, *process.memory, [](PeerId, const RoundKey&) { return nullptr; }));
@@ -220,8 +221,7 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {
     if (outcome.status != Status::kOk) chronicle_.report.failed_transfers += 1;
     if (outcome.status == Status::kOk && call->kind == CallKind::kReceive) chronicle_.report.received += 1;
-    Complaint wrong =
-        checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); });
+    Complaint wrong = checkers_.transfers.ended(*call, *process.memory, [this](PeerId peer) { return is_gone(peer); });
     if (!lied) chronicle_.check(outcome.status == Status::kOk ? "S2" : "L2", std::move(wrong));
   }
   if (call->of_guest) return end_call_of_guest(process, *call);
@@ -260,8 +260,8 @@ void World::tell_end(const SimProcess& process, const Call& call) {
 bool World::count_round(const Call& call) {
   const peer::Outcome& outcome = *call.outcome;
   // A newcomer whose arguments differ from those that a liar gives is taken out, even if the others have committed.
-  const bool lied = checkers_.liars.include(call.peer) ||
-                    (outcome.status == Status::kMismatch && judge_.is_among_liars(call));
+  const bool lied =
+      checkers_.liars.include(call.peer) || (outcome.status == Status::kMismatch && judge_.is_among_liars(call));
   if (!lied) {
     chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
   }
@@ -320,7 +320,8 @@ void World::run_over(SimProcess& process, const peer::RunOver& over) {
     // A guest may have set a time-out for its connect, or have stopped it.
     const bool gave_up =
         options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
-    const bool lied = checkers_.liars.cost_the_run(process.id, checkers_.causes.view_of(process.index).get(), over.text);
+    const bool lied =
+        checkers_.liars.cost_the_run(process.id, checkers_.causes.view_of(process.index).get(), over.text);
     if (!options_.scripted && !gave_up && !lied)
       chronicle_.check("L2", checkers_.causes.lost(process.index, over.status, over.text));
   }

@@ -416,9 +416,7 @@ void Nemesis::end(std::uint64_t index) {
     case Fault::kDrip: network_.drip(entry.a, entry.b, 0, now_); return;
     case Fault::kKernels: cast_.hosts[entry.a].kernel_factor = 1; return;
     case Fault::kSpoil: cast_.hosts[entry.a].lies -= 1; return;
-    case Fault::kLie:
-      chronicle_.report.kills += 1;
-      return lives_.end_lies(entry.a);
+    case Fault::kLie: chronicle_.report.kills += 1; return lives_.end_lies(entry.a);
     case Fault::kMute: network_.mute(entry.a, false, 0); return;
     case Fault::kStrangers: end_strangers(active); return;
     case Fault::kFlip: network_.flip(entry.a, entry.b, 0); return;

@@ -55,9 +55,11 @@ World::World(const Plan& plan, WorldOptions options)
   LOCKSTEP_ASSERT(options_.renew_one_in == 0 || plan.mode == Mode::kBytes);  // tokens are known by where they lie
   queue_.watch(options_.witness);
   network_.watch(options_.witness);
-  const auto has = [&](Fault fault) { return std::ranges::find(plan.entries, fault, &Entry::fault) != plan.entries.end(); };
+  const auto has = [&](Fault fault) {
+    return std::ranges::find(plan.entries, fault, &Entry::fault) != plan.entries.end();
+  };
   if (options_.scripted || has(Fault::kMute)) network_.watch_answers();
-  if (options_.scripted || has(Fault::kLie)) network_.watch_words();
+  if (has(Fault::kLie)) network_.watch_words();
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
     cast_.hosts[host].gone = !takes_part(plan, host);
     chronicle_.report.peers += cast_.hosts[host].gone ? 0 : 1;

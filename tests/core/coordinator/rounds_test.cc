@@ -35,7 +35,9 @@ class RoundsOfThree : public testing::Test {
     what.tensors = 1;
     return {key(), Generation{1}, what, hash};
   }
-  static wire::OpenRound open(bool is_done, bool retry = true) { return {key(), Generation{1}, is_done, retry, 5, false}; }
+  static wire::OpenRound open(bool is_done, bool retry = true) {
+    return {key(), Generation{1}, is_done, retry, 5, false};
+  }
   static Rounds::Change loss_of(PeerId peer) {
     Rounds::Change change;
     change.lost = {peer};
