@@ -1,0 +1,132 @@
+"""Hunts the mutants of the Python package with its tests: `./run mutants-python`."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import survivors
+from choice import Choice
+from mutations import Mutant, mutants_of
+from trial import HUNG, SCRATCH, SOURCES, SURVIVED, become_reaper, copy_of_package, failure_of, import_slow_modules
+from trial import sources as all_sources
+
+EVERY = 24  # the sample that the list of survivors is for: one mutant of so many
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code of `./run mutants-python`."""
+    options = _parsed(arguments)
+    mutants, existing = _chosen(options)
+    if options.list:
+        print("\n".join(mutant.name for mutant in mutants))
+        return 0
+    listed = survivors.read(survivors.LIST.read_text())
+    print(f"{len(mutants)} mutants", flush=True)
+    become_reaper()
+    import_slow_modules()
+    outcomes = _hunt(mutants, Choice(options.budget), options.seconds)
+    _print_rates(outcomes, listed)
+    left = len(mutants) - len(outcomes)
+    if left:
+        print(f"{left} mutants were left when the time was over")
+    survived = [mutant.name for mutant, outcome in outcomes.items() if outcome == SURVIVED]
+    killed = [mutant.name for mutant, outcome in outcomes.items() if outcome != SURVIVED]
+    verdict = survivors.compare(listed, survived, killed, existing)
+    _print_verdict(verdict)
+    return 1 if verdict.is_failure else 0
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./run mutants-python", description=__doc__)
+    parser.add_argument("--only", metavar="FILE", action="append", help="only this source, such as torch/_dct.py")
+    parser.add_argument("--part", type=_part, metavar="I/N", help="only the I-th of N parts of the mutants")
+    parser.add_argument("--every", type=int, default=EVERY, help=f"one mutant of so many, by its name (default: {EVERY})")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=0, help="of --sample (default: 0)")
+    parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for each mutant (default: 20)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begins no mutant after so many seconds")
+    parser.add_argument("--list", action="store_true", help="prints the mutants and hunts none")
+    return parser.parse_args(arguments)
+
+
+def _part(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise argparse.ArgumentTypeError("needs i/n, such as 2/4")
+    return int(match[1]), int(match[2])
+
+
+def _chosen(options: argparse.Namespace) -> tuple[list[Mutant], set[str]]:
+    """The mutants to hunt, in a random order that depends on the seed; and the names of all mutants of their files."""
+    files = list(all_sources())
+    for wanted in options.only or []:
+        if wanted not in files:
+            raise SystemExit(f"./run mutants-python: no mutants in '{wanted}' (files: {' '.join(files)})")
+    files = options.only or files
+    everything = [mutant for file in files for mutant in mutants_of(file, (SOURCES / file).read_text())]
+    mutants = [mutant for mutant in everything if mutant.drawn(options.every)]
+    if options.part:
+        part, parts = options.part
+        mutants = mutants[part - 1 :: parts]
+    random.Random(options.seed).shuffle(mutants)
+    return mutants[: options.sample], {mutant.name for mutant in everything}
+
+
+def _hunt(mutants: list[Mutant], choice: Choice, seconds: float) -> dict[Mutant, str]:
+    """What has become of each mutant: trial.SURVIVED, trial.HUNG, or the test that failed."""
+    began = time.monotonic()
+    outcomes: dict[Mutant, str] = {}
+    folder = SCRATCH / "mutant"
+    for number, mutant in enumerate(mutants, 1):
+        if time.monotonic() - began > seconds:
+            break
+        tests = choice.tests_for(mutant)
+        at = time.monotonic()
+        copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
+        limit = 60.0 + 5 * sum(test.seconds for test in tests)
+        outcomes[mutant] = outcome = failure_of(folder, [test.name for test in tests], limit)
+        took = time.monotonic() - at
+        word = outcome if outcome in (SURVIVED, HUNG) else f"killed by {outcome.rpartition('/')[2]}"
+        print(f"[{number}/{len(mutants)}] {took:.1f} s, {mutant.file}:{mutant.line} {mutant.name}\n    {word}", flush=True)
+    return outcomes
+
+
+def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Survivor]) -> None:
+    """The share of the mutants that are not equivalent and were killed, by file and by package."""
+    tried: Counter[str] = Counter()
+    killed: Counter[str] = Counter()
+    equivalent: Counter[str] = Counter()
+    for mutant, outcome in outcomes.items():
+        package = "lockstep/torch" if mutant.file.startswith("torch/") else "lockstep"
+        for row in (mutant.file, package + ": all"):
+            if mutant.name in listed and listed[mutant.name].kind == survivors.EQUIVALENT:
+                equivalent[row] += 1
+                continue
+            tried[row] += 1
+            killed[row] += outcome != SURVIVED
+    print(f"\n{'file':32} {'tried':>6} {'killed':>6} {'share':>7} {'equivalent':>10}")
+    for row in sorted({*tried, *equivalent}, key=lambda row: (": all" in row, row)):
+        share = 100 * killed[row] / tried[row] if tried[row] else 100.0
+        print(f"{row:32} {tried[row]:6} {killed[row]:6} {share:5.1f} % {equivalent[row]:10}")
+
+
+def _print_verdict(verdict: survivors.Verdict) -> None:
+    for title, names in (
+        ("survive and are not in tests/mutants/survivors.txt: write a test, or list them with a reason", verdict.unlisted),
+        ("are listed but killed: delete them from tests/mutants/survivors.txt", verdict.killed),
+        ("are listed but do not exist: delete them from tests/mutants/survivors.txt", verdict.gone),
+    ):
+        if names:
+            print(f"\nmutants that {title}")
+            for name in names:
+                print(f"  {name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,65 @@
+"""Chooses the tests for a mutant: those that reach its statement, quickest first."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from mutations import Mutant
+from reach import Test, statement_of, tests_of
+from trial import SOURCES
+
+TABLE = Path(__file__).with_name("tests.txt")
+MOST = 60  # tests of one mutant
+
+
+def read_table(text: str) -> dict[str, list[str]]:
+    """The files with the tests of each source: lines `source: file file`."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return {source: files.split() for source, _, files in (line.partition(":") for line in lines)}
+
+
+def chosen(tests: list[Test], file: str, statement: int | None, budget: float) -> list[Test]:
+    """Tests that reach the statement, quickest first, while their sum is below the budget in seconds.
+
+    statement: None for a line outside of functions, which every test of the file depends on. If no test reaches the
+    statement, all tests that reach the file are candidates.
+    """
+    reach_file = [test for test in tests if file in test.reached]
+    reach_statement = [test for test in reach_file if statement in test.reached[file]]
+    candidates = sorted(reach_statement or reach_file or tests, key=lambda test: test.seconds)
+    found: list[Test] = []
+    left = budget
+    for test in candidates[:MOST]:
+        left -= test.seconds
+        if left < 0 and found:
+            break
+        found.append(test)
+    return found
+
+
+class Choice:
+    """Chooses within a budget of seconds for each mutant; records what tests reach when the first mutant asks."""
+
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
+        self._files = read_table(TABLE.read_text())
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019 - there is one choice
+    def _tests_of(self, source: str) -> list[Test]:
+        return [test for file in self._files[source] for test in _recorded(file)]
+
+    def tests_for(self, mutant: Mutant) -> list[Test]:
+        """The tests for a mutant. Raises LookupError if there are none."""
+        tests = self._tests_of(mutant.file)
+        statement = statement_of((SOURCES / mutant.file).read_text(), mutant.line)
+        found = chosen(tests, mutant.file, statement, self._budget)
+        if not found:
+            raise LookupError(f"no test in {' '.join(self._files[mutant.file])} reaches {mutant.file}")
+        return found
+
+
+@functools.lru_cache(maxsize=None)
+def _recorded(file: str) -> list[Test]:
+    print(f"records what {file} reaches", flush=True)
+    return tests_of(file)
