@@ -16,7 +16,7 @@ from mutations import Mutant, mutants_of
 from trial import HUNG, SCRATCH, SOURCES, SURVIVED, become_reaper, copy_of_package, failure_of, import_slow_modules
 from trial import sources as all_sources
 
-EVERY = 24  # the sample that the list of survivors is for: one mutant of so many
+EVERY = 48  # the sample that the list of survivors is for: one mutant of so many
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -73,7 +73,7 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Mutant], set[str]]:
     mutants = [mutant for mutant in everything if mutant.drawn(options.every)]
     if options.part:
         part, parts = options.part
-        mutants = mutants[part - 1 :: parts]
+        mutants = mutants[len(mutants) * (part - 1) // parts : len(mutants) * part // parts]  # of few sources
     random.Random(options.seed).shuffle(mutants)
     return mutants[: options.sample], {mutant.name for mutant in everything}
 
@@ -89,7 +89,7 @@ def _hunt(mutants: list[Mutant], choice: Choice, seconds: float) -> dict[Mutant,
         tests = choice.tests_for(mutant)
         at = time.monotonic()
         copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
-        limit = 60.0 + 5 * sum(test.seconds for test in tests)
+        limit = 40.0 + 4 * sum(test.seconds for test in tests)
         outcomes[mutant] = outcome = failure_of(folder, [test.name for test in tests], limit)
         took = time.monotonic() - at
         word = outcome if outcome in (SURVIVED, HUNG) else f"killed by {outcome.rpartition('/')[2]}"

@@ -22,12 +22,14 @@ def read_table(text: str) -> dict[str, list[str]]:
 def chosen(tests: list[Test], file: str, statement: int | None, budget: float) -> list[Test]:
     """Tests that reach the statement, quickest first, while their sum is below the budget in seconds.
 
+    Tests that depend on time come last: a slow machine would seem to kill mutants.
+
     statement: None for a line outside of functions, which every test of the file depends on. If no test reaches the
     statement, all tests that reach the file are candidates.
     """
     reach_file = [test for test in tests if file in test.reached]
     reach_statement = [test for test in reach_file if statement in test.reached[file]]
-    candidates = sorted(reach_statement or reach_file or tests, key=lambda test: test.seconds)
+    candidates = sorted(reach_statement or reach_file or tests, key=lambda test: (test.is_timed, test.seconds))
     found: list[Test] = []
     left = budget
     for test in candidates[:MOST]:

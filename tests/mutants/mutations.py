@@ -82,7 +82,7 @@ def _paths(node: cst.CSTNode, above: list[cst.CSTNode]) -> Iterator[list[cst.CST
 def _is_left_out(path: list[cst.CSTNode]) -> bool:
     node, above = path[-1], path[-2] if len(path) > 1 else None
     if isinstance(node, (cst.Annotation, cst.Import, cst.ImportFrom, cst.FormattedString, cst.ConcatenatedString)):
-        return not isinstance(node, cst.FormattedString) or any(isinstance(one, cst.Raise) for one in path)
+        return not isinstance(node, cst.FormattedString) or _is_in_raise(path)
     if isinstance(node, cst.If):
         return "TYPE_CHECKING" in _names(node.test)
     if isinstance(node, cst.Expr):  # a docstring, or `...`
@@ -100,14 +100,14 @@ def _is_left_out(path: list[cst.CSTNode]) -> bool:
             return True
         return not in_function and isinstance(node.value, cst.Subscript)  # an alias of a type
     if isinstance(node, cst.SimpleString):  # a message has spaces; a name has none
-        return " " in node.value or any(isinstance(one, cst.Raise) for one in path)
+        return " " in node.value or _is_in_raise(path)
     return False
 
 
 def _changes(path: list[cst.CSTNode]) -> Iterable[cst.CSTNode]:
     node = path[-1]
     for kind, operator in mutation_operators:
-        if not isinstance(node, kind) or operator.__name__ == "operator_string_case":
+        if not isinstance(node, kind):
             continue
         made = list(operator(node))
         if isinstance(node, cst.SimpleString):
@@ -126,7 +126,11 @@ def _is_message(path: list[cst.CSTNode], node: cst.CSTNode, now: cst.CSTNode) ->
     text = (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
     kept = {id(argument) for argument in now.args}
     changed = [argument.value for argument in node.args if id(argument) not in kept]
-    return any(isinstance(one, cst.Raise) for one in path) and any(isinstance(value, text) for value in changed)
+    return _is_in_raise(path) and any(isinstance(value, text) for value in changed)
+
+
+def _is_in_raise(path: list[cst.CSTNode]) -> bool:
+    return any(isinstance(one, cst.Raise) for one in path)
 
 
 def _names(node: cst.CSTNode) -> set[str]:

@@ -129,6 +129,7 @@ class Test:
     name: str  # pytest's
     seconds: float
     reached: dict[str, list[int]]  # lines of statements, by file
+    is_timed: bool = False  # depends on how fast the machine answers
 
 
 class Recorder:
@@ -149,8 +150,9 @@ class Recorder:
         lockstep_reached.forget()
         self._seconds, self._passed = 0.0, True
         outcome = yield
-        if self._passed and not list(item.iter_markers("timing")):
-            test = Test(item.nodeid, round(self._seconds, 2), self._reached())
+        if self._passed:
+            is_timed = any(item.iter_markers("timing"))
+            test = Test(item.nodeid, round(self._seconds, 2), self._reached(), is_timed)
             with open(self._folder / "tests", "a") as file:  # at once: a later test may end this process
                 print(json.dumps(dataclasses.asdict(test)), file=file)
         return outcome
@@ -190,7 +192,7 @@ def _record(file: str) -> list[object]:
     copy_of_package(folder, texts, int(_hash_of(file)[:7], 16))
     (folder / "lockstep_reached.py").write_text(TELLER)
     recorder = Recorder(folder)
-    run(folder, lambda: run_pytest(["-m", "not timing", f"tests/python/{file}"], recorder), LIMIT)
+    run(folder, lambda: run_pytest([f"tests/python/{file}"], recorder), LIMIT)
     told = folder / "tests"
     return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
 

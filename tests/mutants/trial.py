@@ -7,6 +7,7 @@ the sources: the copy consists of links, except for the changed files.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import shutil
@@ -26,6 +27,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "bindings/python/lockstep"
 BUILT = ROOT / "build/release/bindings/python/lockstep"  # links to the sources, and the extension module
 SCRATCH = ROOT / "build/mutants-python"
+
+SLOW_MODULES = (  # torch.optim imports torch._dynamo when a test makes the first optimizer
+    "asyncio", "numpy", "numpy.random", "numpy.typing", "hypothesis.strategies",
+    "torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.nn.parallel",
+)
 
 SURVIVED = "survived"
 HUNG = "hung"
@@ -65,11 +71,13 @@ def become_reaper() -> None:
 
 def import_slow_modules() -> None:
     """Imports what every trial needs, except for the package."""
-    for name in ("numpy", "torch", "torch.distributed", "torch.nn.parallel", "asyncio"):
+    for name in SLOW_MODULES:
         try:
             __import__(name)
         except ImportError:  # the tests that need it are skipped
             continue
+    gc.collect()
+    gc.freeze()  # collections in trials do not look at these modules
 
 
 class FirstFailure:
@@ -136,6 +144,8 @@ def _enter(folder: Path) -> None:
     own = str(Path(__file__).parent)
     sys.path[:] = [str(folder), *(path for path in sys.path if path != own)]
     sys.pycache_prefix = str(SCRATCH / "pycache")
+    sys.dont_write_bytecode = False  # without bytecode, a trial would take ten seconds more
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.update(
         PYTHONPATH=str(folder),
         PYTHONPYCACHEPREFIX=sys.pycache_prefix,
