@@ -29,9 +29,9 @@ def main(arguments: Sequence[str]) -> int:
     listed = survivors.read(survivors.LIST.read_text())
     print(f"{len(mutants)} mutants", flush=True)
     become_reaper()
-    import_slow_modules()
+    import_slow_modules(with_torch=any(mutant.file.startswith("torch/") for mutant in mutants))
     outcomes = _hunt(mutants, Choice(options.budget), options.seconds)
-    _print_rates(outcomes, listed)
+    share = _print_rates(outcomes, listed)
     left = len(mutants) - len(outcomes)
     if left:
         print(f"{left} mutants were left when the time was over")
@@ -39,18 +39,29 @@ def main(arguments: Sequence[str]) -> int:
     killed = [mutant.name for mutant, outcome in outcomes.items() if outcome != SURVIVED]
     verdict = survivors.compare(listed, survived, killed, existing)
     _print_verdict(verdict)
-    return 1 if verdict.is_failure else 0
+    if options.at_least is not None and share < options.at_least:
+        print(f"\nless than {options.at_least:g} % were killed")
+        return 1
+    return int(bool(verdict.killed or verdict.gone or (verdict.unlisted and options.at_least is None)))
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run mutants-python", description=__doc__)
     parser.add_argument("--only", metavar="FILE", action="append", help="only this source, such as torch/_dct.py")
     parser.add_argument("--part", type=_part, metavar="I/N", help="only the I-th of N parts of the mutants")
-    parser.add_argument("--every", type=int, default=EVERY, help=f"one mutant of so many, by its name (default: {EVERY})")
+    parser.add_argument(
+        "--every", type=int, default=EVERY, help=f"one mutant of so many, by its name (default: {EVERY})"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0, help="of --sample (default: 0)")
     parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for each mutant (default: 20)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begins no mutant after so many seconds")
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        metavar="PERCENT",
+        help="survivors that are not in the list fail only if a smaller share of the mutants is killed",
+    )
     parser.add_argument("--list", action="store_true", help="prints the mutants and hunts none")
     return parser.parse_args(arguments)
 
@@ -93,32 +104,41 @@ def _hunt(mutants: list[Mutant], choice: Choice, seconds: float) -> dict[Mutant,
         outcomes[mutant] = outcome = failure_of(folder, [test.name for test in tests], limit)
         took = time.monotonic() - at
         word = outcome if outcome in (SURVIVED, HUNG) else f"killed by {outcome.rpartition('/')[2]}"
-        print(f"[{number}/{len(mutants)}] {took:.1f} s, {mutant.file}:{mutant.line} {mutant.name}\n    {word}", flush=True)
+        print(
+            f"[{number}/{len(mutants)}] {took:.1f} s, {mutant.file}:{mutant.line} {mutant.name}\n    {word}", flush=True
+        )
     return outcomes
 
 
-def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Survivor]) -> None:
-    """The share of the mutants that are not equivalent and were killed, by file and by package."""
+def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Survivor]) -> float:
+    """Prints the percentage of killed ones among the mutants that are not equivalent. Returns that of all of them."""
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
     equivalent: Counter[str] = Counter()
     for mutant, outcome in outcomes.items():
         package = "lockstep/torch" if mutant.file.startswith("torch/") else "lockstep"
-        for row in (mutant.file, package + ": all"):
+        for row in (mutant.file, package + ": all", "all"):
             if mutant.name in listed and listed[mutant.name].kind == survivors.EQUIVALENT:
                 equivalent[row] += 1
                 continue
             tried[row] += 1
             killed[row] += outcome != SURVIVED
     print(f"\n{'file':32} {'tried':>6} {'killed':>6} {'share':>7} {'equivalent':>10}")
-    for row in sorted({*tried, *equivalent}, key=lambda row: (": all" in row, row)):
-        share = 100 * killed[row] / tried[row] if tried[row] else 100.0
-        print(f"{row:32} {tried[row]:6} {killed[row]:6} {share:5.1f} % {equivalent[row]:10}")
+    for row in sorted({*tried, *equivalent}, key=lambda row: (row == "all", ": all" in row, row)):
+        print(f"{row:32} {tried[row]:6} {killed[row]:6} {_share(killed[row], tried[row]):5.1f} % {equivalent[row]:10}")
+    return _share(killed["all"], tried["all"])
+
+
+def _share(killed: int, tried: int) -> float:
+    return 100 * killed / tried if tried else 100.0
 
 
 def _print_verdict(verdict: survivors.Verdict) -> None:
     for title, names in (
-        ("survive and are not in tests/mutants/survivors.txt: write a test, or list them with a reason", verdict.unlisted),
+        (
+            "survive and are not in tests/mutants/survivors.txt: write a test, or list them with a reason",
+            verdict.unlisted,
+        ),
         ("are listed but killed: delete them from tests/mutants/survivors.txt", verdict.killed),
         ("are listed but do not exist: delete them from tests/mutants/survivors.txt", verdict.gone),
     ):

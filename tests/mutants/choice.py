@@ -47,7 +47,7 @@ class Choice:
         self._budget = budget
         self._files = read_table(TABLE.read_text())
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019 - there is one choice
+    @functools.cache  # noqa: B019 - there is one choice
     def _tests_of(self, source: str) -> list[Test]:
         return [test for file in self._files[source] for test in _recorded(file)]
 
@@ -61,7 +61,7 @@ class Choice:
         return found
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _recorded(file: str) -> list[Test]:
     print(f"records what {file} reaches", flush=True)
     return tests_of(file)

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 import choice
+import pytest
 import survivors
 from mutations import Mutant, mutants_of
 from reach import Test, statement_of, telling
@@ -45,20 +46,20 @@ def mutants() -> list[Mutant]:
 class Mutations(unittest.TestCase):
     def test_a_mutant_is_one_change_with_the_function_and_the_statement_in_its_name(self) -> None:
         plus = next(mutant for mutant in mutants() if "return" in mutant.name and "{+ -> -}" in mutant.name)
-        self.assertEqual(plus.name, "sum.py Sum.added: return first {+ -> -} 2")
-        self.assertEqual(SOURCE.splitlines()[plus.line - 1].strip(), "return first + 2")
-        self.assertEqual(plus.source(), SOURCE.replace("first + 2", "first - 2"))
+        assert plus.name == "sum.py Sum.added: return first {+ -> -} 2"
+        assert SOURCE.splitlines()[plus.line - 1].strip() == "return first + 2"
+        assert plus.source() == SOURCE.replace("first + 2", "first - 2")
 
     def test_names_differ_and_do_not_depend_on_the_lines_before(self) -> None:
         names = [mutant.name for mutant in mutants()]
-        self.assertEqual(len(set(names)), len(names))
+        assert len(set(names)) == len(names)
         later = mutants_of("sum.py", SOURCE.replace('"""Adds."""', '"""Adds."""\n# a comment\nimport os'))
-        self.assertEqual([mutant.name for mutant in later], names)
+        assert [mutant.name for mutant in later] == names
 
     def test_equal_changes_of_one_function_are_numbered(self) -> None:
         names = [mutant.name for mutant in mutants_of("a.py", "def f(x):\n    x += 1\n    x += 1\n")]
-        self.assertIn("a.py f: x {+ -> -}= 1", names)
-        self.assertIn("a.py f: x {+ -> -}= 1 #2", names)
+        assert "a.py f: x {+ -> -}= 1" in names
+        assert "a.py f: x {+ -> -}= 1 #2" in names
 
     def test_annotations_docstrings_types_and_messages_stay(self) -> None:
         lines = {mutant.line for mutant in mutants()}
@@ -66,14 +67,14 @@ class Mutations(unittest.TestCase):
         for text in ("__all__", "Numbers", '"""A sum', '"""One more', "TYPE_CHECKING", "import"):
             with self.subTest(text):
                 found = {number for number, line in enumerate(SOURCE.splitlines(), 1) if text in line}
-                self.assertLessEqual(found, kept)
-        self.assertNotIn("is negative", "".join(mutant.name.partition("{")[2].partition("}")[0] for mutant in mutants()))
+                assert found <= kept
+        assert "is negative" not in "".join(mutant.name.partition("{")[2].partition("}")[0] for mutant in mutants())
 
     def test_a_sample_has_about_one_of_so_many_and_is_in_the_sample_of_a_divisor(self) -> None:
         everything = mutants_of("sums.py", "\n".join(f"def f{i}(x):\n    return x + {i}" for i in range(200)))
         few = [mutant for mutant in everything if mutant.drawn(8)]
-        self.assertTrue(len(everything) / 16 < len(few) < len(everything) / 4)
-        self.assertTrue(all(mutant.drawn(4) for mutant in few))
+        assert len(everything) / 16 < len(few) < len(everything) / 4
+        assert all(mutant.drawn(4) for mutant in few)
 
 
 class Reach(unittest.TestCase):
@@ -82,9 +83,9 @@ class Reach(unittest.TestCase):
         code = telling("sum.py", SOURCE).replace("from lockstep_reached import reached as _tell_reached", "")
         scope: dict[str, object] = {"_tell_reached": lambda file, line: told.append((file, line))}
         exec(code + "\nresult = Sum().added()", scope)
-        self.assertEqual(scope["result"], 3)
+        assert scope["result"] == 3
         texts = [SOURCE.splitlines()[line - 1].strip() for _, line in told]
-        self.assertEqual(texts, ['"""One more."""', "if first < 0:", "return first + 2"])
+        assert texts == ['"""One more."""', "if first < 0:", "return first + 2"]
 
     def test_the_statement_of_a_line(self) -> None:
         lines = SOURCE.splitlines()
@@ -93,9 +94,9 @@ class Reach(unittest.TestCase):
             line = statement_of(SOURCE, next(number for number, one in enumerate(lines, 1) if text in one))
             return lines[line - 1].strip() if line else None
 
-        self.assertEqual(of("raise"), 'raise ValueError(f"{first} is negative", first + 1)')
-        self.assertEqual(of("def added"), "if first < 0:")
-        self.assertIsNone(of("Numbers"))
+        assert of("raise") == 'raise ValueError(f"{first} is negative", first + 1)'
+        assert of("def added") == "if first < 0:"
+        assert of("Numbers") is None
 
 
 class Choice(unittest.TestCase):
@@ -110,22 +111,22 @@ class Choice(unittest.TestCase):
         return [test.name for test in choice.chosen(list(self.TESTS), "a.py", statement, budget)]
 
     def test_tests_that_reach_the_statement_quickest_first_and_timed_ones_last(self) -> None:
-        self.assertEqual(self.chosen(1), ["quick", "slow", "timed"])
-        self.assertEqual(self.chosen(2), ["slow", "timed"])
+        assert self.chosen(1) == ["quick", "slow", "timed"]
+        assert self.chosen(2) == ["slow", "timed"]
 
     def test_all_tests_of_the_file_for_a_line_outside_of_functions(self) -> None:
-        self.assertEqual(self.chosen(None), ["quick", "slow", "timed"])
+        assert self.chosen(None) == ["quick", "slow", "timed"]
 
     def test_the_budget_bounds_the_tests_but_leaves_one(self) -> None:
-        self.assertEqual(self.chosen(1, budget=2), ["quick"])
-        self.assertEqual(self.chosen(2, budget=2), ["slow"])
+        assert self.chosen(1, budget=2) == ["quick"]
+        assert self.chosen(2, budget=2) == ["slow"]
 
     def test_the_table_names_each_source_and_files_that_exist(self) -> None:
         table = choice.read_table(choice.TABLE.read_text())
-        self.assertEqual(set(table), set(sources()))
+        assert set(table) == set(sources())
         tests = Path(__file__).parents[1] / "python"
         for file in {file for files in table.values() for file in files}:
-            self.assertTrue((tests / file).exists(), file)
+            assert (tests / file).exists(), file
 
 
 class Trial(unittest.TestCase):
@@ -144,12 +145,12 @@ class Trial(unittest.TestCase):
                 exec(code)
                 return 0
 
-            self.assertIsNone(run(folder, forever, 2.0))
-            self.assertFalse(Path("/proc", (folder / "pid").read_text()).exists())
+            assert run(folder, forever, 2.0) is None
+            assert not Path("/proc", (folder / "pid").read_text()).exists()
 
     def test_the_exit_code_of_a_process(self) -> None:
         with tempfile.TemporaryDirectory() as name:
-            self.assertEqual(run(Path(name), lambda: 3, 30.0), 3)
+            assert run(Path(name), lambda: 3, 30.0) == 3
 
 
 class List(unittest.TestCase):
@@ -157,23 +158,23 @@ class List(unittest.TestCase):
 
     def test_two_lines_for_each_mutant(self) -> None:
         listed = survivors.read(self.TEXT)
-        self.assertEqual([one.kind for one in listed.values()], [survivors.EQUIVALENT, survivors.NOT_YET])
+        assert [one.kind for one in listed.values()] == [survivors.EQUIVALENT, survivors.NOT_YET]
         for text in ("a.py f: {x -> y}\n", "a.py f: {x -> y}\n  because: no\n", self.TEXT + self.TEXT):
-            with self.subTest(text), self.assertRaises(ValueError):
+            with self.subTest(text), pytest.raises(ValueError):
                 survivors.read(text)
 
     def test_a_survivor_must_be_listed_and_a_listed_mutant_must_survive_and_exist(self) -> None:
         listed = survivors.read(self.TEXT)
         first, second = listed
-        self.assertFalse(survivors.compare(listed, [first], [], {first, second}).is_failure)
-        self.assertEqual(survivors.compare(listed, ["a.py new"], [], {first, second}).unlisted, ["a.py new"])
-        self.assertEqual(survivors.compare(listed, [], [first], {first, second}).killed, [first])
-        self.assertEqual(survivors.compare(listed, [], [], {first}).gone, [second])
-        self.assertEqual(survivors.compare(listed, [], [], {"b.py f"}).gone, [])
+        assert survivors.compare(listed, [first], ["a.py h"], {first, second}) == survivors.Verdict([], [], [])
+        assert survivors.compare(listed, ["a.py new"], [], {first, second}).unlisted == ["a.py new"]
+        assert survivors.compare(listed, [], [first], {first, second}).killed == [first]
+        assert survivors.compare(listed, [], [], {first}).gone == [second]
+        assert survivors.compare(listed, [], [], {"b.py f"}).gone == []
 
     def test_the_list_in_the_tree_can_be_read(self) -> None:
         survivors.read(survivors.LIST.read_text())
-        self.assertNotEqual(SURVIVED, HUNG)
+        assert SURVIVED != HUNG
 
 
 if __name__ == "__main__":

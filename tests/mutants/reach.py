@@ -22,7 +22,7 @@ TESTS = ROOT / "tests/python"
 LIMIT = 900.0  # seconds that the tests of one file may take
 
 # The module that a told statement calls. A number is written once for each test and process.
-TELLER = '''
+TELLER = """
 import os
 
 _told = set()
@@ -39,7 +39,7 @@ def reached(file, line):
 
 def forget():
     _told.clear()
-'''
+"""
 
 
 class Telling(ast.NodeTransformer):
@@ -93,28 +93,24 @@ def statement_of(source: str, line: int) -> int | None:
     def look(node: ast.AST, inside: bool) -> None:
         nonlocal found
         for child in ast.iter_child_nodes(node):
-            if not isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            if isinstance(child, (ast.excepthandler, ast.match_case)):
+                look(child, inside)
+            if not isinstance(child, ast.stmt) or not _first_line(child) <= line <= (child.end_lineno or 0):
                 continue
-            first = min([one.lineno for one in getattr(child, "decorator_list", [])] + [_first_line(child)])
-            if not first <= line <= (child.end_lineno if not isinstance(child, ast.match_case) else _last_line(child)):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found = _begin(child.body)
+                look(child, True)
                 continue
-            is_function = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
-            if is_function:
-                found = _begin(child.body)  # type: ignore[attr-defined]
-            elif inside and isinstance(child, ast.stmt):
+            if inside:
                 found = child.lineno
-            look(child, is_function or inside)
+            look(child, inside)
 
     look(ast.parse(source), False)
     return found
 
 
-def _first_line(node: ast.AST) -> int:
-    return node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno  # type: ignore[attr-defined]
-
-
-def _last_line(node: ast.match_case) -> int:
-    return node.body[-1].end_lineno or node.body[-1].lineno
+def _first_line(node: ast.stmt) -> int:
+    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
 
 
 def _begin(body: Sequence[ast.stmt]) -> int:

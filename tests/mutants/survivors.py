@@ -42,14 +42,8 @@ class Verdict:
     killed: list[str]  # mutants in the list that a test kills
     gone: list[str]  # entries of the list whose mutant does not exist
 
-    @property
-    def is_failure(self) -> bool:
-        return bool(self.unlisted or self.killed or self.gone)
 
-
-def compare(
-    listed: dict[str, Survivor], survived: Iterable[str], killed: Iterable[str], existing: set[str]
-) -> Verdict:
+def compare(listed: dict[str, Survivor], survived: Iterable[str], killed: Iterable[str], existing: set[str]) -> Verdict:
     """Compares what has survived and what was killed with the list; existing: the names of all mutants looked at."""
     files = {name.split(" ")[0] for name in existing}
     return Verdict(

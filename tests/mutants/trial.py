@@ -28,9 +28,13 @@ SOURCES = ROOT / "bindings/python/lockstep"
 BUILT = ROOT / "build/release/bindings/python/lockstep"  # links to the sources, and the extension module
 SCRATCH = ROOT / "build/mutants-python"
 
-SLOW_MODULES = (  # torch.optim imports torch._dynamo when a test makes the first optimizer
-    "asyncio", "numpy", "numpy.random", "numpy.typing", "hypothesis.strategies",
-    "torch", "torch._dynamo", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.nn.parallel",
+SLOW_MODULES = ("asyncio", "numpy", "numpy.random", "numpy.typing", "hypothesis.strategies")
+SLOW_MODULES_OF_TORCH = (  # torch.optim imports torch._dynamo when a test makes the first optimizer
+    "torch",
+    "torch._dynamo",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "torch.nn.parallel",
 )
 
 SURVIVED = "survived"
@@ -64,14 +68,18 @@ def copy_of_package(folder: Path, changed: Mapping[str, str], changed_at: int) -
             os.utime(link, (changed_at, changed_at))
 
 
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+
+
 def become_reaper() -> None:
-    """Orphans among the descendants of this process become its children (prctl(2), PR_SET_CHILD_SUBREAPER)."""
-    ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
+    """Orphans among the descendants of this process become its children; SIGTERM ends it by SystemExit."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
-def import_slow_modules() -> None:
-    """Imports what every trial needs, except for the package."""
-    for name in SLOW_MODULES:
+def import_slow_modules(with_torch: bool) -> None:
+    """Imports what trials need, except for the package."""
+    for name in (*SLOW_MODULES, *(SLOW_MODULES_OF_TORCH if with_torch else ())):
         try:
             __import__(name)
         except ImportError:  # the tests that need it are skipped
@@ -127,13 +135,16 @@ def run(folder: Path, function: Callable[[], int], limit: float) -> int | None:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
-    code = _exit_code(child, limit)
-    end_descendants()
-    return code
+    try:
+        return _exit_code(child, limit)
+    finally:
+        end_descendants()
 
 
 def _enter(folder: Path) -> None:
     os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
