@@ -24,12 +24,16 @@ def chosen(tests: list[Test], file: str, statement: int | None, budget: float) -
 
     Tests that depend on time come last: a slow machine would seem to kill mutants.
 
-    statement: None for a line outside of functions, which every test of the file depends on. If no test reaches the
-    statement, all tests that reach the file are candidates.
+    statement: None for a line outside of functions, which any test may depend on: the tests come in the order of their
+    files. If no test reaches the statement, all tests that reach the file are candidates.
     """
-    reach_file = [test for test in tests if file in test.reached]
-    reach_statement = [test for test in reach_file if statement in test.reached[file]]
-    candidates = sorted(reach_statement or reach_file or tests, key=lambda test: (test.is_timed, test.seconds))
+    if statement is None:
+        place = {name: i for i, name in enumerate(dict.fromkeys(_file_of(test) for test in tests))}
+        candidates = sorted(tests, key=lambda test: (test.is_timed, place[_file_of(test)], test.seconds))
+    else:
+        reach_file = [test for test in tests if file in test.reached]
+        reach_statement = [test for test in reach_file if statement in test.reached[file]]
+        candidates = sorted(reach_statement or reach_file or tests, key=lambda test: (test.is_timed, test.seconds))
     found: list[Test] = []
     left = budget
     for test in candidates[:MOST]:
@@ -38,6 +42,10 @@ def chosen(tests: list[Test], file: str, statement: int | None, budget: float) -
             break
         found.append(test)
     return found
+
+
+def _file_of(test: Test) -> str:
+    return test.name.partition("::")[0]
 
 
 class Choice:

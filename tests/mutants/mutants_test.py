@@ -114,8 +114,10 @@ class Choice(unittest.TestCase):
         assert self.chosen(1) == ["quick", "slow", "timed"]
         assert self.chosen(2) == ["slow", "timed"]
 
-    def test_all_tests_of_the_file_for_a_line_outside_of_functions(self) -> None:
-        assert self.chosen(None) == ["quick", "slow", "timed"]
+    def test_tests_in_the_order_of_their_files_for_a_line_outside_of_functions(self) -> None:
+        assert self.chosen(None) == ["slow", "quick", "other", "timed"]
+        tests = [Test("b.py::x", 2.0, {}), Test("a.py::x", 1.0, {}), Test("b.py::y", 1.0, {})]
+        assert [test.name for test in choice.chosen(tests, "c.py", None, 100)] == ["b.py::y", "b.py::x", "a.py::x"]
 
     def test_the_budget_bounds_the_tests_but_leaves_one(self) -> None:
         assert self.chosen(1, budget=2) == ["quick"]
@@ -160,7 +162,7 @@ class List(unittest.TestCase):
         listed = survivors.read(self.TEXT)
         assert [one.kind for one in listed.values()] == [survivors.EQUIVALENT, survivors.NOT_YET]
         for text in ("a.py f: {x -> y}\n", "a.py f: {x -> y}\n  because: no\n", self.TEXT + self.TEXT):
-            with self.subTest(text), pytest.raises(ValueError):
+            with self.subTest(text), pytest.raises(ValueError, match="in the list of survivors"):
                 survivors.read(text)
 
     def test_a_survivor_must_be_listed_and_a_listed_mutant_must_survive_and_exist(self) -> None:

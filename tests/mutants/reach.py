@@ -110,7 +110,8 @@ def statement_of(source: str, line: int) -> int | None:
 
 
 def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
 
 
 def _begin(body: Sequence[ast.stmt]) -> int:

@@ -143,3 +143,8 @@ def test_texts_name_what_python_has(alone: lockstep.Communicator) -> None:
             call()
         assert words in str(caught.value), str(caught.value)
         assert not re.search(r"lockstep_|_ms\b|\b(send|recv)\b", str(caught.value)), str(caught.value)
+
+
+def test_an_error_without_a_kind_is_internal() -> None:
+    assert lockstep.Error("text").status is lockstep.Status.INTERNAL
+    assert lockstep.Error("text").result is None

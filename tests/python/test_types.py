@@ -118,3 +118,10 @@ def test_a_result_of_another_version_is_read_as_far_as_it_goes() -> None:
     state = _lockstep.Result.__new__(_lockstep.Result)
     state.__setstate__((b"\x10" + bytes(15), (), (), "", None))  # its first fields
     assert state.contributors == ()
+
+
+def test_stages_equal_the_texts_that_programs_compare() -> None:
+    assert [str(stage.value) for stage in lockstep.Stage] == ["new", "reaching", "waiting", "member", "leaving", "over"]
+    with lockstep.Communicator(founders=1, listen_host="127.0.0.1") as run:
+        assert run.stage == "new"
+        assert run.stage is lockstep.Stage.NEW
