@@ -138,7 +138,8 @@ class Trial(unittest.TestCase):
             folder = Path(name)
             code = (
                 "import os, subprocess, sys\n"
-                f"child = subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE, start_new_session=True)\n"
+                "command = [sys.executable, '-c', 'input()']\n"
+                "child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)\n"
                 f"open({str(folder / 'pid')!r}, 'w').write(str(child.pid))\n"
                 "os.read(os.pipe()[0], 1)\n"
             )
