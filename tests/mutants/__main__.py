@@ -114,6 +114,7 @@ def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Surviv
     """Prints the percentage of killed ones among the mutants that are not equivalent. Returns that of all of them."""
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
+    hung: Counter[str] = Counter()  # among the killed: on a loaded machine, a limit may also end slow tests
     equivalent: Counter[str] = Counter()
     for mutant, outcome in outcomes.items():
         package = "lockstep/torch" if mutant.file.startswith("torch/") else "lockstep"
@@ -123,9 +124,11 @@ def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Surviv
                 continue
             tried[row] += 1
             killed[row] += outcome != SURVIVED
-    print(f"\n{'file':32} {'tried':>6} {'killed':>6} {'share':>7} {'equivalent':>10}")
+            hung[row] += outcome == HUNG
+    print(f"\n{'file':32} {'tried':>6} {'killed':>6} {'share':>7} {'hung':>6} {'equivalent':>10}")
     for row in sorted({*tried, *equivalent}, key=lambda row: (row == "all", ": all" in row, row)):
-        print(f"{row:32} {tried[row]:6} {killed[row]:6} {_share(killed[row], tried[row]):5.1f} % {equivalent[row]:10}")
+        share = _share(killed[row], tried[row])
+        print(f"{row:32} {tried[row]:6} {killed[row]:6} {share:5.1f} % {hung[row]:6} {equivalent[row]:10}")
     return _share(killed["all"], tried["all"])
 
 
