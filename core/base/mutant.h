@@ -40,7 +40,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAgreesWithoutOne, "agrees-without-one", "S1 L2", kRare, \
     "members commit among themselves before the last is done") \
   X(kAgreedIsTakenBack, "agreed-is-taken-back", "S1 L2", kNeedle, \
-    "a stop ends a round that members have committed among themselves, because one of them told the coordinator a lie") \
+    "a stop ends a round that members have committed among themselves") \
   X(kLengthBelieved, "length-believed", "S4 assert", kNeedle, \
     "the length of a segment is not compared with that of its place") \
   X(kParameterBelieved, "parameter-believed", "S4 assert L1", kNeedle, \

@@ -176,8 +176,8 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
 }
 
 // A member says that all have agreed on this round, and that its caller was told (rule 14), and another member has the
-// same result, or no other member of the attempt is left. Then a member has told the coordinator something else than the
-// members, or nothing. Returns the hash of the result that stands.
+// same result, or no other member of the attempt is left. Then a member has told the coordinator something else than
+// the members, or nothing (rule 56). Returns the hash of the result that stands.
 std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
                                                           const Change& change) const {
   if (mutant(Mutant::kAgreedIsTakenBack)) return {};

@@ -1,8 +1,8 @@
-// Members that lie (sim/network/liar.h). What they say may change the outcome of each round that they take part in, and
-// the state that they share, so nothing is promised of these. What remains promised: no machine fails, memory stays
-// bounded, and every call ends once the liars are gone; an honest peer calls nobody else a liar, no honest peer is taken
-// out of the run but for a link to a liar, and none loses the run by what the coordinator tells it; and rounds without
-// liars are as without lies.
+// Members that lie (sim/network/liar.h; rule 56). What they say may change the outcome of each round that they take
+// part in, and the state that they share, so nothing is promised of these. What remains promised: no machine fails,
+// memory stays bounded, and every call ends once the liars are gone; an honest peer calls nobody else a liar, no honest
+// peer is taken out of the run but for a link to a liar, and none loses the run by what the coordinator tells it; and
+// rounds without liars are as without lies.
 #pragma once
 
 #include <algorithm>
@@ -48,8 +48,8 @@ class Liars {
     return names_a_liar(event.text);
   }
 
-  // Whether a peer may lose the run by lies. A liar can tell the only other member of its group that both agree, and tell the
-  // coordinator something else: nobody can say who of the two is right.
+  // Whether a peer may lose the run by lies. A liar can tell the only other member of its group that both agree, and
+  // tell the coordinator something else: nobody can say who of the two is right.
   [[nodiscard]] bool cost_the_run(PeerId peer, const wire::View* view, std::string_view text) const {
     if (include(peer) || names_a_liar(text)) return true;
     if (view == nullptr || text.find("took back a round that all members had agreed on") == std::string_view::npos) {
