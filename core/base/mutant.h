@@ -43,8 +43,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a stop ends a round that members have committed among themselves") \
   X(kLengthBelieved, "length-believed", "S4 assert", kNeedle, \
     "the length of a segment is not compared with that of its place") \
-  X(kParameterBelieved, "parameter-believed", "S4 assert L1", kNeedle, \
-    "the size of a block, or a weight, is not checked when a member states it") \
   X(kAbortsAlone, "aborts-alone", "S1", kRare, "a peer aborts alone when its call times out") \
   X(kUsedUpForgotten, "used-up-forgotten", "L1", kCommon, "an outcome is not kept for a peer that launches later") \
   X(kRetriesWhatMustNot, "retries-what-must-not", "S10", kCommon, "a round that must not be retried is retried") \

@@ -95,8 +95,7 @@ void Rounds::on_rank_parameter(PeerId from, const wire::RankParameter& parameter
   const Attempt& attempt = *round->attempt;
   if (!attempt.sender(from) || parameter.rank.value >= attempt.world()) return;
   if (attempt.direct && attempt.peer_at(parameter.rank) != from) return;
-  const auto flaw = validate_rank_parameter(round->request, parameter);
-  if (flaw && !mutant(Mutant::kParameterBelieved)) {
+  if (const auto flaw = validate_rank_parameter(round->request, parameter)) {
     return ask_to_stop(*round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
   }
   learn_rank_parameter(*round, parameter.rank, parameter.value);

@@ -72,6 +72,7 @@ std::vector<Entry> every_fault(const Plan& plan) {
     add(Fault::kMismatch, a, 0, {}, 0);
     add(Fault::kRefuse, a, 0, {}, 0);
     add(Fault::kSkip, a, 0, {}, 0);
+    add(Fault::kLie, a, 0, plan.heartbeat * 2, 0);
     if (!plan.state.shared) add(Fault::kSpoil, a, 0, plan.heartbeat, 0);
     if (!plan.state.watch) add(Fault::kDrift, a, 0, {}, 0);
     for (std::uint32_t b = 0; b < a; ++b) {

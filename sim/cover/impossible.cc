@@ -147,7 +147,8 @@ constexpr Reason kImpossible[] = {
 
     // ---- coordinator-fault ----
     {kCoordinatorFault, "*",
-     "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute refuse",
+     "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute refuse "
+     "lie",
      "the coordinator's host can only be stalled or cut off (validate_entry)"},
 };
 
@@ -182,8 +183,8 @@ constexpr Reason kUnreached[] = {
     {kPeerMessage, "leaving", "Evicted", "a leaving member is evicted just before the coordinator sends Left"},
     {kPeerMessage, "leaving", "Offer",
      "a neighbour announces an eager segment after this member has called leave and before the coordinator knows"},
-    {kPeerFault, "held", "cut",
-     "the way is cut in the round trip in which a round waits for a proposal to be installed"},
+    {kPeerFault, "held", "cut mismatch lie",
+     "the fault begins in the round trip in which a round waits for a proposal to be installed"},
     {kCoordinatorFault, "changing", "slow", "a line gets slow in the round trip of a proposal"},
     {kPeerFault, "admitting", "flip", "a bit flips in the round trip between a call of admit and its proposal"},
     {kCoordinatorFault, "gathering", "strangers",
