@@ -180,16 +180,19 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
 // the members, or nothing (rule 56). Returns the hash of the result that stands.
 std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
                                                           const Change& change) const {
-  if (mutant(Mutant::kAgreedIsTakenBack)) return {};
+  const std::vector<wire::Member>& members = members_of(key, attempt);
+  if (members.size() > kMaxPeerCommit || mutant(Mutant::kAgreedIsTakenBack)) return {};
   std::map<std::uint64_t, std::size_t> members_with;  // by hash
   std::set<std::uint64_t> agreed;
   std::size_t left = 0;
-  for (const auto& [peer, open] : change.flushed) {
-    if (!has_member(members_of(key, attempt), peer)) continue;
+  for (const wire::Member& member : members) {
+    const auto flushed = change.flushed.find(member.id);
+    if (flushed == change.flushed.end()) continue;
     left += 1;
-    const auto at = std::ranges::find_if(
-        open, [&](const wire::OpenRound& round) { return round.key == key && round.attempt == attempt && round.done; });
-    if (at == open.end()) continue;
+    const auto at = std::ranges::find_if(flushed->second, [&](const wire::OpenRound& round) {
+      return round.key == key && round.attempt == attempt && round.done;
+    });
+    if (at == flushed->second.end()) continue;
     members_with[at->hash] += 1;
     if (at->agreed) agreed.insert(at->hash);
   }

@@ -507,22 +507,30 @@ TEST_F(RoundsOfThree, AStopDoesNotEndARoundThatAllSurvivorsHaveDone) {
 }
 
 // Members commit among themselves (rule 14). One of them, each in turn, tells the coordinator another result.
-TEST_F(RoundsOfThree, WhatMembersHaveAgreedOnIsNotTakenBackForALie) {
+class OneOfThreeLies : public RoundsOfThree {
+ protected:
+  static constexpr std::uint64_t kFalse = 6;  // the hash that the liar tells
+  void tell(Rounds& rounds, PeerId liar) {
+    rounds.admit(view_, {});
+    for (const PeerId peer : {kA, kB, kC}) {
+      wire::Done told = done();
+      if (peer == liar) told.hash = kFalse;
+      rounds.on_done(peer, told);
+    }
+    ASSERT_TRUE(rounds.has_stops());
+  }
+};
+
+TEST_F(OneOfThreeLies, WhatMembersHaveAgreedOnIsNotTakenBackForALie) {
   for (const PeerId liar : {kA, kB, kC}) {
     for (const bool lies_again : {false, true}) {
       Rounds rounds;
-      rounds.admit(view_, {});
-      for (const PeerId peer : {kA, kB, kC}) {
-        wire::Done told = done();
-        if (peer == liar) told.hash = 6;
-        rounds.on_done(peer, told);
-      }
-      ASSERT_TRUE(rounds.has_stops());
+      ASSERT_NO_FATAL_FAILURE(tell(rounds, liar));
       Rounds::Change change;
       for (const PeerId peer : {kA, kB, kC}) {
         wire::OpenRound agreed = open(true);
         agreed.agreed = true;
-        if (peer == liar && lies_again) agreed.hash = 6;
+        if (peer == liar && lies_again) agreed.hash = kFalse;
         change.flushed[peer] = {agreed};
       }
       const auto verdicts = rounds.verdicts(change, view_);
@@ -534,19 +542,14 @@ TEST_F(RoundsOfThree, WhatMembersHaveAgreedOnIsNotTakenBackForALie) {
 }
 
 // One that says alone that all have agreed is not believed, as long as another one is there.
-TEST_F(RoundsOfThree, AMemberAloneCannotSayThatAllHaveAgreed) {
+TEST_F(OneOfThreeLies, AMemberAloneCannotSayThatAllHaveAgreed) {
   for (const PeerId liar : {kA, kB, kC}) {
     Rounds rounds;
-    rounds.admit(view_, {});
-    for (const PeerId peer : {kA, kB, kC}) {
-      wire::Done told = done();
-      if (peer == liar) told.hash = 6;
-      rounds.on_done(peer, told);
-    }
+    ASSERT_NO_FATAL_FAILURE(tell(rounds, liar));
     Rounds::Change change;
     for (const PeerId peer : {kA, kB, kC}) change.flushed[peer] = {open(true)};
     change.flushed[liar].front().agreed = true;
-    change.flushed[liar].front().hash = 6;
+    change.flushed[liar].front().hash = kFalse;
     EXPECT_EQ(rounds.verdicts(change, view_).front().status, Status::kInternal);
 
     // The one that is left decides: it has told its caller.
