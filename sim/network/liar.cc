@@ -141,7 +141,8 @@ void Liar::say(const wire::FrameHeader& header, const Manner& manner, std::vecto
       },
       message.value());
   if (has_payload(message.value())) plain_left_ = wire::kTrailerBytes;
-  // Who cannot reach whom is word against word: that the honest one may have to go is another story.
+  // A LinkBroken is never changed: the coordinator cannot tell which end of a link is wrong, and may evict the honest
+  // one. Other plans show that.
   const bool is_true = manner.one_in == 0 || draw(manner, 0) % manner.one_in != 0 ||
                        std::holds_alternative<wire::LinkBroken>(message.value());
   if (!is_true) return lie(header, message.value(), manner, out);

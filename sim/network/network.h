@@ -112,8 +112,8 @@ class Network {
   // are open must be known from their beginning on: watch_answers() comes first.
   void watch_answers() { watches_answers_ = true; }
   void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
-  // Of what processes there say, one message in `one_in` is a lie; 0: none. watch_words() comes before the first
-  // stream, and delays each message until all of it is said.
+  // The processes on the host make one message in `one_in` a lie; 0: none. The caller calls watch_words() before the
+  // first stream opens. From then on the network delays each message until all of its bytes are written.
   void watch_words() { watches_words_ = true; }
   void lie(std::uint32_t host, std::uint64_t one_in) {
     LOCKSTEP_ASSERT(watches_words_);

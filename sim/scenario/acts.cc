@@ -63,12 +63,13 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   act_.length = duration_range(reader, "for");
   if (const Range<Duration> back = duration_range(reader, "back"); back.hi.ns > 0) act_.length = back;
   reader("factor", act_.entry.number);
-  std::uint64_t answers = 0;
-  reader("answers", answers);
-  std::uint64_t one_in = 0;
-  reader("one_in", one_in);
-  std::uint64_t bytes = 0;
-  reader("bytes", bytes);
+  struct OwnNumber {
+    const char* key;
+    Fault of;
+    std::uint64_t value = 0;  // 0: not given
+  };
+  OwnNumber own_numbers[] = {{"answers", Fault::kMute}, {"one_in", Fault::kLie}, {"bytes", Fault::kDrip}};
+  for (OwnNumber& own : own_numbers) reader(own.key, own.value);
   reader("times", act_.times);
   const bool repeats = read_time(reader, "every", act_.every, "500ms");
   const toml::node* const then = reader.take("then");
@@ -95,15 +96,14 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   }
   if (!slows && !strangers && act_.entry.number != 0)
     return bad(table.get("factor")->source(), "factor is for slow, kernels and strangers only");
-  if (answers != 0 && !does.starts_with(name_of(Fault::kMute)))
-    return bad(table.get("answers")->source(), "answers is for mute only");
-  if (answers != 0) act_.entry.number = answers;
-  if (one_in != 0 && !does.starts_with(name_of(Fault::kLie)))
-    return bad(table.get("one_in")->source(), "one_in is for lie only");
-  if (one_in != 0) act_.entry.number = one_in;
-  if (bytes != 0 && !does.starts_with(name_of(Fault::kDrip)))
-    return bad(table.get("bytes")->source(), "bytes is for drip only");
-  if (bytes != 0) act_.entry.number = bytes;
+  for (const OwnNumber& own : own_numbers) {
+    if (own.value == 0) continue;
+    if (!does.starts_with(name_of(own.of))) {
+      return bad(table.get(own.key)->source(),
+                 std::string(own.key) + " is for " + std::string(name_of(own.of)) + " only");
+    }
+    act_.entry.number = own.value;
+  }
   if (act_.times < 1 || act_.times > 1000) return bad(table.source(), "times must be 1..1000");
   if (repeats && act_.times == 1) return bad(table.get("every")->source(), "every needs how often: times = 3");
   if (then != nullptr) {

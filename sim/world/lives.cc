@@ -113,7 +113,7 @@ void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
   }
 }
 
-// What was said cannot be taken back: the processes that have lied die, and another one starts.
+// The processes that have lied die, since others remember the lies; another process starts.
 void Lives::end_lies(std::uint32_t host) {
   network_.lie(host, 0);
   for (SimProcess& process : cast_.processes) {

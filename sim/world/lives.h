@@ -64,7 +64,7 @@ class Lives {
   void stop(SimProcess& process, Death death);
   // The process stands still (`on`), or goes on with all events that it has missed.
   void stall(SimProcess& process, bool on);
-  // Of what the processes on the host say, one message in `one_in` is a lie from now on.
+  // From now on the processes on the host make one message in `one_in` a lie.
   void begin_to_lie(std::uint32_t host, std::uint64_t one_in);
   void end_lies(std::uint32_t host);
   // Some time after the run was over to the process: all its calls must have ended. The host goes on with a new process
