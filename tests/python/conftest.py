@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import faulthandler
+import signal
 from collections.abc import Iterator
 
 import lockstep
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from support import Peers, Processes
+
+# A shell that starts the tests in the background makes them ignore SIGINT, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LIMIT = 90.0  # seconds of one test; then the process ends, and every thread says where it was
 

@@ -355,13 +355,14 @@ TEST(Scenario, TheLargestSegmentsAreWrittenWhole) {
   expect_clean(scenario, 4);
 }
 
-constexpr std::uint64_t kSeedsOfEach = kSanitized ? 1 : 2;
-
-// The thousands of rounds of this one take minutes under sanitizers, which see the same steps in the other scenarios.
-constexpr std::string_view kTooLongForSanitizers = "long-lives.toml";
+// Thousands of rounds, as long as half of the other scenarios together: one seed, and none under sanitizers, which see the
+// same steps in the others.
+constexpr std::string_view kLong = "long-lives.toml";
 
 TEST_P(Shipped, HoldsWithAnySeed) {
-  if (kSanitized && std::string_view(GetParam()).ends_with(kTooLongForSanitizers)) GTEST_SKIP() << "minutes long";
+  const bool is_long = std::string_view(GetParam()).ends_with(kLong);
+  if (kSanitized && is_long) GTEST_SKIP() << "minutes long";
+  const std::uint64_t seeds = kSanitized || is_long ? 1 : 2;
   const std::string text = text_of_file(GetParam());
   if (!is_scenario(text)) {
     const Result<Plan> plan = plan_from_text(text);
@@ -374,7 +375,7 @@ TEST_P(Shipped, HoldsWithAnySeed) {
   EXPECT_FALSE(scenario.name.empty());
   EXPECT_FALSE(scenario.story.empty()) << "which incident does it stand for?";
   EXPECT_FALSE(scenario.base.expect.empty());
-  for (std::uint64_t seed = 0; seed < kSeedsOfEach; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     const Report report = run(plan_of(scenario, seed));
     EXPECT_FALSE(report.failure) << seed << ": " << report.failure->promise << ": " << report.failure->text;
     EXPECT_EQ(unmet(scenario.base.expect, report), "")
