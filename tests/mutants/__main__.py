@@ -13,10 +13,12 @@ from collections.abc import Sequence
 import survivors
 from choice import Choice
 from mutations import Mutant, mutants_of
+from reach import Test
 from trial import HUNG, SCRATCH, SOURCES, SURVIVED, become_reaper, copy_of_package, failure_of, import_slow_modules
 from trial import sources as all_sources
 
 EVERY = 48  # the sample that the list of survivors is for: one mutant of so many
+LONGER = 6  # a mutant that survives the quickest tests gets so many times their budget
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{len(mutants)} mutants", flush=True)
     become_reaper()
     import_slow_modules(with_torch=any(mutant.file.startswith("torch/") for mutant in mutants))
-    outcomes = _hunt(mutants, Choice(options.budget), options.seconds)
+    outcomes = _hunt(mutants, Choice(), options.budget, options.seconds)
     share = _print_rates(outcomes, listed)
     left = len(mutants) - len(outcomes)
     if left:
@@ -54,7 +56,12 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--sample", type=int, metavar="N", help="only N of the mutants, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0, help="of --sample (default: 0)")
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds of tests for each mutant (default: 20)")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=20.0,
+        help="seconds of tests for each mutant, or six times as many if it survives these (default: 20)",
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begins no mutant after so many seconds")
     parser.add_argument(
         "--at-least",
@@ -89,25 +96,33 @@ def _chosen(options: argparse.Namespace) -> tuple[list[Mutant], set[str]]:
     return mutants[: options.sample], {mutant.name for mutant in everything}
 
 
-def _hunt(mutants: list[Mutant], choice: Choice, seconds: float) -> dict[Mutant, str]:
+def _hunt(mutants: list[Mutant], choice: Choice, budget: float, seconds: float) -> dict[Mutant, str]:
     """What has become of each mutant: trial.SURVIVED, trial.HUNG, or the test that failed."""
     began = time.monotonic()
     outcomes: dict[Mutant, str] = {}
-    folder = SCRATCH / "mutant"
     for number, mutant in enumerate(mutants, 1):
         if time.monotonic() - began > seconds:
             break
-        tests = choice.tests_for(mutant)
+        quickest = choice.tests_for(mutant, budget)
         at = time.monotonic()
-        copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
-        limit = 40.0 + 4 * sum(test.seconds for test in tests)
-        outcomes[mutant] = outcome = failure_of(folder, [test.name for test in tests], limit)
+        outcome = _outcome(mutant, quickest)
+        if outcome == SURVIVED:
+            more = [test for test in choice.tests_for(mutant, LONGER * budget) if test not in quickest]
+            outcome = _outcome(mutant, more) if more else outcome
+        outcomes[mutant] = outcome
         took = time.monotonic() - at
         word = outcome if outcome in (SURVIVED, HUNG) else f"killed by {outcome.rpartition('/')[2]}"
         print(
             f"[{number}/{len(mutants)}] {took:.1f} s, {mutant.file}:{mutant.line} {mutant.name}\n    {word}", flush=True
         )
     return outcomes
+
+
+def _outcome(mutant: Mutant, tests: list[Test]) -> str:
+    folder = SCRATCH / "mutant"
+    copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
+    limit = 40.0 + 4 * sum(test.seconds for test in tests)
+    return failure_of(folder, [test.name for test in tests], limit)
 
 
 def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Survivor]) -> float:

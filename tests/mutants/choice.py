@@ -10,7 +10,7 @@ from reach import Test, statement_of, tests_of
 from trial import SOURCES
 
 TABLE = Path(__file__).with_name("tests.txt")
-MOST = 200  # tests of one mutant
+PER_SECOND = 10  # the most tests for each second of the budget: the shortest ones take longer than they measure
 
 
 def read_table(text: str) -> dict[str, list[str]]:
@@ -36,7 +36,7 @@ def chosen(tests: list[Test], file: str, statement: int | None, budget: float) -
         candidates = sorted(reach_statement or reach_file or tests, key=lambda test: (test.is_timed, test.seconds))
     found: list[Test] = []
     left = budget
-    for test in candidates[:MOST]:
+    for test in candidates[: round(PER_SECOND * budget)]:
         left -= test.seconds
         if left < 0 and found:
             break
@@ -49,21 +49,20 @@ def _file_of(test: Test) -> str:
 
 
 class Choice:
-    """Chooses within a budget of seconds for each mutant; records what tests reach when the first mutant asks."""
+    """Chooses tests for mutants; records what tests reach when the first mutant asks."""
 
-    def __init__(self, budget: float) -> None:
-        self._budget = budget
+    def __init__(self) -> None:
         self._files = read_table(TABLE.read_text())
 
     @functools.cache  # noqa: B019 - there is one choice
     def _tests_of(self, source: str) -> list[Test]:
         return [test for file in self._files[source] for test in _recorded(file)]
 
-    def tests_for(self, mutant: Mutant) -> list[Test]:
-        """The tests for a mutant. Raises LookupError if there are none."""
+    def tests_for(self, mutant: Mutant, budget: float) -> list[Test]:
+        """The tests for a mutant, within a budget of seconds. Raises LookupError if there are none."""
         tests = self._tests_of(mutant.file)
         statement = statement_of((SOURCES / mutant.file).read_text(), mutant.line)
-        found = chosen(tests, mutant.file, statement, self._budget)
+        found = chosen(tests, mutant.file, statement, budget)
         if not found:
             raise LookupError(f"no test in {' '.join(self._files[mutant.file])} reaches {mutant.file}")
         return found

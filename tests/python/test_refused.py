@@ -124,6 +124,21 @@ CASES: dict[str, tuple[Wrong, Right, str]] = {
 }
 
 
+# Every call that returns a work, with arguments that are wrong for it.
+ASYNC: dict[str, Wrong] = {
+    "all_reduce": lambda run, tag: run.all_reduce_async(FLOATS.copy(), out(7), tag=tag),
+    "reduce_scatter": lambda run, tag: run.reduce_scatter_async(FLOATS, out(2, np.int32), tag=tag),
+    "all_gather": lambda run, tag: run.all_gather_async(FLOATS, out(2), tag=tag),
+    "broadcast": lambda run, tag: run.broadcast_async(FLOATS.copy(), 0, tag=tag),  # type: ignore[arg-type]
+    "reduce": lambda run, tag: run.reduce_async(FLOATS, b"x", tag=tag),  # type: ignore[arg-type]
+    "gather": lambda run, tag: run.gather_async("text", root(run), tag=tag),
+    "scatter": lambda run, tag: run.scatter_async(None, root(run), tag=tag),
+    "all_to_all": lambda run, tag: run.all_to_all_async(np.ones(7, np.float32), tag=tag),
+    "barrier": lambda run, tag: run.barrier_async(timeout=-1.0, tag=tag),
+    "sync": lambda run, tag: run.sync_async({"w": FLOATS}, tag=tag),  # type: ignore[arg-type]
+}
+
+
 def refuse_and_raise(run: Run, tag: int) -> None:
     run.refuse("evaluation", "no data", tag=tag)
     raise ValueError("no data")
@@ -149,6 +164,29 @@ def test_a_refused_call_ends_on_all_members(peers: Peers, case: str) -> None:
             assert values[0] == 3
 
     peers(3, program, each=lambda number: {"name": f"peer {number}"})
+
+
+def test_every_call_that_returns_a_work_is_among_them() -> None:
+    calls = {name.removesuffix("_async") for name in dir(Run) if name.endswith("_async")}
+    ways = {"connect", "admit", "wait_for_world", "leave", "publish", "prefetch", "send", "recv"}
+    assert set(ASYNC) == calls - ways  # which no call of another member waits for
+
+
+@at_each_rank(2)
+@pytest.mark.parametrize("operation", ASYNC)
+def test_a_refused_work_ends_the_call_of_all_members(peers: Peers, operation: str) -> None:
+    def program(run: Run, number: int) -> None:
+        if number == 1:
+            with pytest.raises((TypeError, ValueError, lockstep.Error)) as refused:
+                ASYNC[operation](run, 3)
+            run.barrier(timeout=IN_TIME)
+            assert str(refused.value)
+        else:
+            with pytest.raises(lockstep.InvalidArgument, match=f"^peer 1.* refused its {operation} with tag 3: ."):
+                run.all_reduce(FLOATS.copy(), tag=3, timeout=IN_TIME)
+            run.barrier(timeout=IN_TIME)
+
+    peers(2, program, each=lambda number: {"name": f"peer {number}"})
 
 
 @at_each_rank(2)

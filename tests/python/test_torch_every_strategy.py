@@ -253,6 +253,52 @@ def saves(name: str, sync: Any) -> None:
     assert (again.inner_step, again.outer_step) == (state["inner_step"], state["outer_step"])
 
 
+class WithBuffer(torch.nn.Module):  # type: ignore[misc,name-defined]
+    """Has a buffer that counts the calls, or stays, and a parameter that nobody trains."""
+
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.counts = counts
+        self.layers = torch.nn.Sequential(torch.nn.Linear(6, 6))
+        self.scale = torch.nn.Parameter(torch.ones(6), requires_grad=False)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: Any) -> Any:
+        self.calls += self.counts
+        return self.layers(x) * self.scale
+
+
+TRAINED, OTHERS = {"layers.0.weight", "layers.0.bias"}, {"scale", "calls"}
+
+
+def alone(name: str) -> tuple[Any, Any, Any]:
+    model = WithBuffer(counts=name != "dp-lora")  # which refuses a buffer that changes
+    inner = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.05, momentum=0.9)
+    return STRATEGIES[name](None, model, inner), model, inner
+
+
+@each_strategy
+def test_a_saved_state_has_every_tensor_once(name: str) -> None:
+    sync, model, inner = alone(name)
+    with sync:
+        infos = [learn(sync, model, inner, 1) for _ in range(4)]
+        sync.wait()
+        state = sync.global_state_dict()
+    assert all(info.contributors == () for info in infos), "nobody else takes part"
+    assert {name.removeprefix("model/") for name in state["parameters"]} == TRAINED
+    assert {name.removeprefix("model/") for name in state["model"]} == OTHERS
+    calls = next(tensor for name, tensor in state["model"].items() if name.endswith("calls"))
+    saved = calls.item()
+    assert saved == model.calls.item() >= 4 * model.counts
+    model.calls += 1
+    assert calls.item() == saved, "a copy"
+    again, other, _ = alone(name)
+    again.load_global_state_dict(state)
+    with again:
+        assert other.calls.item() == saved
+        assert torch.equal(other.layers[0].weight, model.layers[0].weight)
+
+
 def swarm_loop(run: lockstep.Communicator, name: str, acts: bool) -> lockstep.State:
     """Trains; where `acts` is set, each peer waits, looks at the state or saves it at steps of its own."""
     model, inner = parts(0)

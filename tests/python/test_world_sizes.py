@@ -62,6 +62,17 @@ def test_a_refused_agreement_is_an_answer(peers: Peers) -> None:
     assert peers(3, main) == [0, 0, 0]
 
 
+@at_each_rank(2)
+def test_an_agreement_ends_in_time(peers: Peers) -> None:
+    def main(run: Run, number: int) -> None:
+        if number == 1:
+            with pytest.raises(lockstep.TimedOut):
+                run.agree_pending(timeout=0.05)
+        run.barrier(tag=1, timeout=IN_TIME)
+
+    peers(2, main)
+
+
 def test_tags_of_layers_are_usual_tags(peers: Peers) -> None:
     def main(run: Run, number: int) -> float:
         ones = np.ones(3, np.float32)

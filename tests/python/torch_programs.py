@@ -408,25 +408,25 @@ def loses_partner() -> None:
 
 
 def times_out() -> None:
-    """A collective that the others do not call in time ends on every rank; the next one works."""
-    rank, _ = start("lockstep")
+    """A collective that the others do not call in time ends on every rank; the next one works. Each rank is the first."""
+    rank, size = start("lockstep")
     group = dist.group.WORLD
     store = dist.distributed_c10d._get_default_store()
 
-    def fails(call: Callable[[], Any], words: str) -> None:
-        if rank > 0:
-            store.wait([words])
+    def fails(call: Callable[[], Any], words: str, first: int) -> None:
+        if rank != first:
+            store.wait([f"{words} {first}"])
         error = failure_of(call)
         assert words in str(error), error
         assert error.lost == []
-        if rank == 0:
-            store.set(words, b"1")
+        if rank == first:
+            store.set(f"{words} {first}", b"1")
+        dist.barrier()
 
-    fails(lambda: group.barrier(timeout_of(0.05)).wait(), "timed out")
-    dist.barrier()
+    for first in range(size):
+        fails(lambda: group.barrier(timeout_of(0.05)).wait(), "timed out", first)
     seconds = datetime.timedelta(seconds=0.2)
-    fails(lambda: lockstep.torch.monitored_barrier(timeout=seconds), "Rank 1 failed to pass monitoredBarrier")
-    dist.barrier()
+    fails(lambda: lockstep.torch.monitored_barrier(timeout=seconds), "Rank 1 failed to pass monitoredBarrier", 0)
     print("over", flush=True)
     dist.destroy_process_group()
 
@@ -597,13 +597,18 @@ def groups() -> None:
 
 
 def refused() -> None:
-    """A collective that one rank refuses raises on every rank at once, with that rank's reason; the next one works."""
+    """A collective that one rank refuses raises on every rank at once, with that rank's reason; the next one works.
+
+    The ranks refuse in turns.
+    """
     rank, size = start("lockstep")
     store = dist.distributed_c10d._get_default_store()
     elastic = dist.new_group(list(range(size)), pg_options=lockstep.torch.Options(elastic=True))
     for number, group in enumerate((dist.group.WORLD, elastic)):
-        for name, call in refused_calls(rank, size, group).items():
-            if rank == 1:
+        for turn, name in enumerate(refused_calls(rank, 0, size, group), number):
+            refuser = turn % size
+            call = refused_calls(rank, refuser, size, group)[name]
+            if rank == refuser:
                 try:
                     call(True)
                 except (ValueError, TypeError, NotImplementedError, lockstep.torch.CollectiveError) as error:
@@ -612,7 +617,7 @@ def refused() -> None:
                     raise AssertionError(f"{name} is not refused")
             else:
                 text = str(failure_of(functools.partial(call, False)))
-                assert "rank 1 refused" in text, text
+                assert f"rank {refuser} refused" in text, text
                 assert f"refused its {name.strip()} with tag " in text, text
                 reason = store.get(f"{number} {name}").decode()
                 assert reason, name
@@ -624,8 +629,8 @@ def refused() -> None:
     dist.destroy_process_group()
 
 
-def refused_calls(rank: int, size: int, group: Any) -> dict[str, Callable[[bool], Any]]:
-    """Calls that are wrong, or right, by the name that the others are told."""
+def refused_calls(rank: int, root: int, size: int, group: Any) -> dict[str, Callable[[bool], Any]]:
+    """Calls that are wrong on the root, or right, by the name that the others are told."""
 
     def parts(count: int) -> list[torch.Tensor]:
         return [torch.ones(2) for _ in range(count)]
@@ -643,10 +648,14 @@ def refused_calls(rank: int, size: int, group: Any) -> dict[str, Callable[[bool]
         dist.reduce_scatter_tensor(torch.empty(2 + wrong), torch.ones(2 * size), group=group)
 
     def gather(wrong: bool) -> None:
-        group.gather([parts(size + wrong)] if rank == 1 else [], parts(1), root_of(dist.GatherOptions())).wait()
+        group.gather(
+            [parts(size + wrong)] if rank == root else [], parts(1), root_of(dist.GatherOptions(), root)
+        ).wait()
 
     def scatter(wrong: bool) -> None:
-        group.scatter(parts(1), [parts(size + wrong)] if rank == 1 else [], root_of(dist.ScatterOptions())).wait()
+        group.scatter(
+            parts(1), [parts(size + wrong)] if rank == root else [], root_of(dist.ScatterOptions(), root)
+        ).wait()
 
     def all_to_all_single(wrong: bool) -> None:
         dist.all_to_all_single(torch.empty(size, 2), torch.ones(size, 2), [1 + wrong] * size, group=group)
@@ -654,7 +663,7 @@ def refused_calls(rank: int, size: int, group: Any) -> dict[str, Callable[[bool]
     return {
         "all_reduce": all_reduce,
         "all_reduce ": lambda wrong: group.allreduce([given(wrong)]).wait(),
-        "broadcast": lambda wrong: group.broadcast([given(wrong)], root_of(dist.BroadcastOptions())).wait(),
+        "broadcast": lambda wrong: group.broadcast([given(wrong)], root_of(dist.BroadcastOptions(), root)).wait(),
         "all_gather": lambda wrong: group.allgather([parts(size - wrong)] * 2, parts(2)).wait(),
         "all_gather_single": all_gather_single,
         "reduce_scatter_single": reduce_scatter_single,
@@ -665,8 +674,8 @@ def refused_calls(rank: int, size: int, group: Any) -> dict[str, Callable[[bool]
     }
 
 
-def root_of(opts: Any) -> Any:
-    opts.rootRank = 1
+def root_of(opts: Any, root: int) -> Any:
+    opts.rootRank = root
     return opts
 
 
