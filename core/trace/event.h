@@ -39,7 +39,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Event {
-  Kind kind;
+  Kind kind = {};
   ViewNumber view;
   PeerId peer;
   RoundKey round;

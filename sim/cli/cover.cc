@@ -22,6 +22,7 @@
 #include "sim/cli/report_json.h"
 #include "sim/cli/usage.h"
 #include "sim/cover/cells.h"
+#include "sim/cover/curve.h"
 #include "sim/cover/impossible.h"
 #include "sim/cover/judge.h"
 #include "sim/cover/page.h"
@@ -45,6 +46,7 @@ struct CoverFlags {
   std::uint32_t jobs = 1;
   std::vector<std::string> find;
   std::string keep;
+  bool curve = false;  // of the seeds alone
   bool json = false;
 };
 
@@ -105,8 +107,21 @@ void add_scenario(const std::string& file, Scenario read, std::uint64_t seeds, s
   }
 }
 
+void add_seeds(const CoverFlags& flags, std::vector<Item>& items) {
+  const SeedRange range = seed_range(flags.seeds);
+  const PlanOptions options = flags.swarm.options();
+  for (std::uint64_t seed = range.first; seed < range.end; ++seed) {
+    items.push_back(
+        {[options, seed] { return plan_of(seed, options); }, fmt::format("run --seed {}{}", seed, flags.swarm.text())});
+  }
+}
+
 std::vector<Item> items_of(const CoverFlags& flags) {
   std::vector<Item> items;
+  if (flags.curve) {
+    add_seeds(flags, items);
+    return items;
+  }
   for (const std::string& file : toml_files_in(flags.files)) {
     auto read = read_plan_or_scenario(file);
     if (auto* scenario = std::get_if<Scenario>(&read)) {
@@ -122,12 +137,7 @@ std::vector<Item> items_of(const CoverFlags& flags) {
   if (flags.stride != 0) {
     for (const std::string& file : toml_files_in(flags.swept)) add_sweep(file, flags.stride, items);
   }
-  const SeedRange range = seed_range(flags.seeds);
-  const PlanOptions options = flags.swarm.options();
-  for (std::uint64_t seed = range.first; seed < range.end; ++seed) {
-    items.push_back(
-        {[options, seed] { return plan_of(seed, options); }, fmt::format("run --seed {}{}", seed, flags.swarm.text())});
-  }
+  add_seeds(flags, items);
   return items;
 }
 
@@ -216,6 +226,7 @@ int cover_all(const CoverFlags& flags) {
   const Result<cover::Reasons> reasons = cover::reasons_of(cover::impossible(), cover::unreached());
   LOCKSTEP_ASSERT(reasons.ok());
   cover::Tally tally;
+  cover::Curve curve;
   cover::Hits hits;
   ManyOptions options;
   options.end = items.size();
@@ -228,6 +239,7 @@ int cover_all(const CoverFlags& flags) {
     const auto left = cover::Hits::from_text(text);
     LOCKSTEP_ASSERT(left.has_value());  // our own child wrote it
     tally.add(*left);
+    curve.take(report.seed, *left);
     finds.take(report.seed, *left);
   };
   const ManyRuns runs = run_many(options, [&](std::uint64_t index) {
@@ -240,7 +252,9 @@ int cover_all(const CoverFlags& flags) {
     return report;
   });
   const cover::Verdict verdict = cover::judge(tally, *reasons);
-  if (flags.json) {
+  if (flags.curve) {
+    fmt::print("{}{}", curve.text(items.size()), cover::summary_of(tally, verdict));
+  } else if (flags.json) {
     nlohmann::json json = to_json(tally, *reasons, verdict);
     json["failures"] = nlohmann::json::array();
     for (const Report& report : runs.failures) json["failures"].push_back(sim::to_json(report));
@@ -251,7 +265,7 @@ int cover_all(const CoverFlags& flags) {
   std::fflush(stdout);
   finds.tell(items, flags.keep);
   std::fflush(stdout);
-  fmt::print(stderr, "{}", cover::complaints_of(tally, *reasons, verdict));
+  if (!flags.curve) fmt::print(stderr, "{}", cover::complaints_of(tally, *reasons, verdict));
   for (const Report& report : runs.failures) {
     std::string again = items[report.seed].again;
     if (again.empty()) {
@@ -262,7 +276,7 @@ int cover_all(const CoverFlags& flags) {
     fmt::print(stderr, "{}\nlockstep sim {}\n", text_of(*report.failure), again);
   }
   if (!runs.failures.empty()) return exit_code_of(*runs.failures.front().failure);
-  return cover::is_complete(verdict) ? kExitPass : kExitGoal;
+  return flags.curve || cover::is_complete(verdict) ? kExitPass : kExitGoal;
 }
 
 }  // namespace
@@ -291,10 +305,12 @@ Run add_cover(CLI::App& app) {
   command->add_option("--find", flags->find, "a cell, as it is listed: name a run that hits it; may be repeated");
   command->add_option("--keep", flags->keep, "with --find: write the plans of these runs to this folder")
       ->check(file_name());
+  command->add_flag("--curve", flags->curve, "only the seeds: how many cells the first 1, 2, 5, 10, ... of them hit");
   command->add_flag("--json", flags->json, "the same facts as JSON");
   return [flags, command] {
     SwarmFlags::refuse_without_effect(*command, false);
     if (flags->find.empty()) refuse(*command, {"--keep"}, "without --find");
+    if (flags->curve) refuse(*command, {"files", "--swept", "--stride", "--hunts", "--each", "--json"}, "with --curve");
     if (!flags->keep.empty() && !std::filesystem::is_directory(flags->keep)) {
       throw UsageError("--keep " + flags->keep + ": there is no such folder");
     }

@@ -61,6 +61,7 @@ enum class Purpose : std::uint64_t {
   kDrip,
   kHolders,
   kLiar,
+  kStrike,
 };
 
 // One draw that decides several things, up to five.

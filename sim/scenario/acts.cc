@@ -64,8 +64,8 @@ std::optional<Error> ActReader::read(const toml::table& table, std::vector<Place
   if (const Range<Duration> back = duration_range(reader, "back"); back.hi.ns > 0) act_.length = back;
   reader("factor", act_.entry.number);
   struct OwnNumber {
-    const char* key;
-    Fault of;
+    const char* key = nullptr;
+    Fault of = {};
     std::uint64_t value = 0;  // 0: not given
   };
   OwnNumber own_numbers[] = {{"answers", Fault::kMute}, {"one_in", Fault::kLie}, {"bytes", Fault::kDrip}};

@@ -408,7 +408,10 @@ def loses_partner() -> None:
 
 
 def times_out() -> None:
-    """A collective that the others do not call in time ends on every rank; the next one works. Each rank is the first."""
+    """A collective that the others do not call in time ends on every rank; the next one works.
+
+    Each rank in turn is the one that calls in time.
+    """
     rank, size = start("lockstep")
     group = dist.group.WORLD
     store = dist.distributed_c10d._get_default_store()

@@ -355,8 +355,8 @@ TEST(Scenario, TheLargestSegmentsAreWrittenWhole) {
   expect_clean(scenario, 4);
 }
 
-// Thousands of rounds, as long as half of the other scenarios together: one seed, and none under sanitizers, which see the
-// same steps in the others.
+// Thousands of rounds, which take as long as half of the other scenarios together: one seed, and none under sanitizers,
+// which see the same steps in the others.
 constexpr std::string_view kLong = "long-lives.toml";
 
 TEST_P(Shipped, HoldsWithAnySeed) {

@@ -38,8 +38,8 @@ TEST(Sweep, HasEveryFaultAtEveryMoment) {
   EXPECT_EQ(events, (std::set<std::uint64_t>{1, 4, 7, 10}));
 }
 
-// A newcomer joins, and the newcomer or a source dies during its sync: in place, where the landed pieces may be the only
-// remains of the state, and staged. At each event dies one of the three, in turns: of neighbouring events, another one.
+// A newcomer joins, and the newcomer or a source dies during its sync: in place, where the landed pieces may be the
+// only remains of the state, and staged. At each event one of the three dies, and at the next event another one.
 class StateSwept : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint32_t>> {};
 
 TEST_P(StateSwept, SurvivesTheDeathOfAnybody) {

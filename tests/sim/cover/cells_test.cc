@@ -1,5 +1,6 @@
 // The cells of the coverage matrices: how runs report them, how tallies add up, and the texts about them.
 #include "sim/cover/cells.h"
+#include "sim/cover/curve.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -102,6 +103,28 @@ TEST(CoverCells, AreKeptAsJson) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().text, HasSubstr("asleep"));
   EXPECT_FALSE(tally_from(nlohmann::json::object()).ok());
+}
+
+TEST(CoverCurve, CountsTheCellsOfTheFirstRunsInAnyOrder) {
+  Hits one;
+  one.hit(Matrix::kPeerInput, 0, 0);
+  Hits two = one;
+  two.hit(Matrix::kPeerInput, 0, 1);
+  two.hit(Matrix::kPeerFault, 1, 1);
+  Curve curve;
+  curve.take(3, two);
+  curve.take(0, one);
+  curve.take(9, two);
+  EXPECT_EQ(curve.cells(0), 0U);
+  EXPECT_EQ(curve.cells(1), 1U);
+  EXPECT_EQ(curve.cells(3), 1U);
+  EXPECT_EQ(curve.cells(4), 3U);
+  EXPECT_EQ(curve.text(10),
+            "     runs   cells     new  runs for each new\n"
+            "        1       1       1                1.0\n"
+            "        2       1       0                  -\n"
+            "        5       3       2                1.5\n"
+            "       10       3       0                  -\n");
 }
 
 TEST(CoverCells, AreAllHitOrExplained) {

@@ -45,6 +45,17 @@ TEST(Cover, TellsProgramsTheSame) {
   EXPECT_GT(json["open"].size(), 100U);
 }
 
+TEST(Cover, ShowsTheCellsOfTheFirstSeeds) {
+  const Ran ran = run_sim({"cover", "--curve", "--seeds", "0..3", "--max-peers", "2"});
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  EXPECT_THAT(ran.out, HasSubstr("\n        1 "));
+  EXPECT_THAT(ran.out, HasSubstr("\n        3 "));
+  EXPECT_THAT(ran.out, HasSubstr(" open, in 3 runs\n"));
+  const Ran files = run_sim({"cover", "sim/corpus", "--curve"});
+  EXPECT_EQ(files.code, 2);
+  EXPECT_THAT(files.errors, HasSubstr("files has no effect with --curve"));
+}
+
 TEST(Cover, SweepsTheGivenPlans) {
   const Ran ran = run_sim({"cover", "sim/sweeps/two-peers.toml", "--swept", "sim/sweeps/two-peers.toml", "--stride",
                            "100000", "--each", "0", "--seeds", "0..1", "--max-peers", "2", "--json"});
