@@ -14,14 +14,14 @@ using fuzz::address_of;
 using fuzz::FarEnd;
 
 struct Meeting {
-  explicit Meeting(std::uint32_t n) : coordinator(Options{}) {
+  explicit Meeting(std::uint32_t n, Duration round_trip = milliseconds(1)) : coordinator(Options{}) {
     for (std::uint32_t i = 0; i < n; ++i) {
       wire::Join join;
       join.peer = id(i);
       join.founders = n;
       join.advertised = address_of(1);
       join.name = "p" + std::to_string(i);
-      join.round_trip = milliseconds(1);
+      join.round_trip = round_trip;
       ends.push_back(&coordinator.streams.accept(address_of(1)));
       answered.push_back({});
       ends.back()->greet();

@@ -28,7 +28,7 @@ peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
 }
 
 struct Lobby {
-  Lobby() {
+  explicit Lobby(const Options& options = {}) : coordinator(options) {
     for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{2}}) add(n, static_cast<std::uint8_t>(n));
     settle();
     EXPECT_EQ(coordinator.status().view.members.size(), 2U);
@@ -40,13 +40,14 @@ struct Lobby {
     fuzz::connect_hosts(*peers.back(), coordinator, host);
     return *peers.back();
   }
-  FarEnd& add_stranger(std::uint64_t n, std::uint8_t host, std::uint64_t gang = 0) {
+  FarEnd& add_stranger(std::uint64_t n, std::uint8_t host, std::uint64_t gang = 0, Duration round_trip = {}) {
     FarEnd& stranger = coordinator.streams.accept(address_of(host));
     wire::Join join;
     join.peer = {n, n};
     join.gang = GangId{gang};
     join.gang_size = gang == 0 ? 1 : 2;
     join.advertised = address_of(host);
+    join.round_trip = round_trip;
     stranger.greet();
     stranger.say(join);
     strangers.push_back(&stranger);
@@ -61,12 +62,12 @@ struct Lobby {
       }
     }
   }
-  void pass(Duration time) {
-    for (Duration left = time; left.ns > 0; left = left - milliseconds(10)) {
+  void pass(Duration time, Duration step = milliseconds(10)) {
+    for (Duration left = time; left.ns > 0; left = left - step) {
       for (FarEnd* stranger : strangers) stranger->say(wire::Heartbeat{});
-      coordinator.pass(milliseconds(10));
+      coordinator.pass(step);
       for (auto& peer : peers) {
-        if (peer.get() != silent) peer->pass(milliseconds(10));
+        if (peer.get() != silent) peer->pass(step);
       }
       settle();
     }
@@ -85,6 +86,25 @@ struct Lobby {
     EXPECT_EQ(coordinator.status().view.members.size(), members);
   }
 
+  // How long members wait in an admission for newcomers that do not answer, in milliseconds. `held_for`: a member
+  // answers so late.
+  std::int64_t milliseconds_of_admission(Duration held_for = {}) {
+    peers[1]->admit();
+    settle();
+    if (held_for.ns > 0) silent = peers[1].get();
+    const CallId call = peers[0]->admit();
+    settle();
+    for (std::int64_t passed = 0; passed < 10'000; ++passed) {
+      if (peers[0]->outcome(call) != nullptr) return passed;
+      if (silent != nullptr && milliseconds(passed) >= held_for) {
+        silent = nullptr;
+        settle();
+      }
+      pass(milliseconds(1), milliseconds(1));
+    }
+    return -1;
+  }
+
   // A newcomer answers the question, and not the proposal of the next admission, which goes on without it.
   FarEnd& fall_silent(std::uint64_t n, std::uint8_t host, Duration within = kFullPatience) {
     FarEnd& stranger = add_stranger(n, host);
@@ -94,7 +114,7 @@ struct Lobby {
     return stranger;
   }
 
-  fuzz::CoordinatorHost coordinator{Options{}};
+  fuzz::CoordinatorHost coordinator;
   std::vector<std::unique_ptr<PeerHost>> peers;
   std::vector<FarEnd*> strangers;
   PeerHost* silent = nullptr;
@@ -134,6 +154,52 @@ TEST(Newcomers, TheNextNewcomersOfItsHostGetLessTime) {
   for (std::uint64_t n = 8; n < 12; ++n) {
     FarEnd& again = lobby.fall_silent(n, kStrangeHost, kPatienceWithSuspects);
     EXPECT_EQ(again.count<wire::Propose>(), 2U);
+  }
+}
+
+// A newcomer answers the question, and not the proposal: each part of rule 19 about the time that it costs, to the
+// millisecond. Heartbeats come each 500 ms, the silence is 3 s.
+TEST(Newcomers, AMemberWaitsExactlyAsLongAsTheRulesSay) {
+  struct Case {
+    const char* of;
+    Duration round_trip;  // that the newcomer has measured
+    bool is_suspect;      // somebody else on its host has not answered
+    Duration held_for;    // a member answers so late
+    std::int64_t ms;
+  };
+  const Case cases[] = {
+      {"a fifth of a heartbeat", {}, false, {}, 100},
+      {"a fiftieth of a heartbeat, on the host of another one that was silent", {}, true, {}, 10},
+      {"four round trips", milliseconds(40), false, {}, 160},
+      {"two heartbeats at most, before it has missed a proposal", seconds(2), false, {}, 1000},
+      {"four times as long as the slowest member takes", {}, false, milliseconds(70), 280},
+      {"a silence at most", {}, false, milliseconds(900), 3000},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.of);
+    Lobby lobby;
+    if (one.is_suspect) lobby.fall_silent(6, kStrangeHost);
+    FarEnd& stranger = lobby.add_stranger(7, kStrangeHost, 0, one.round_trip);
+    Lobby::answer(stranger);
+    lobby.settle();
+    EXPECT_EQ(lobby.milliseconds_of_admission(one.held_for), one.ms);
+  }
+}
+
+// The host of a silent newcomer is suspect for 200 silences.
+TEST(Newcomers, ASuspectHostIsTrustedAgainAfterTwoHundredSilences) {
+  for (const bool over : {false, true}) {
+    Options options;
+    options.heartbeat = milliseconds(500);
+    options.silence = milliseconds(1000);
+    Lobby lobby(options);
+    lobby.fall_silent(7, kStrangeHost);
+    lobby.strangers.clear();  // it is gone
+    lobby.pass(seconds(200) - milliseconds(over ? 0 : 500), milliseconds(250));
+    FarEnd& next = lobby.add_stranger(8, kStrangeHost);
+    Lobby::answer(next);
+    lobby.settle();
+    EXPECT_EQ(lobby.milliseconds_of_admission(), over ? 100 : 10);
   }
 }
 
@@ -249,7 +315,8 @@ TEST(Newcomers, AreAdmittedAsSoonAsASilentMemberIsEvicted) {
   lobby.settle();
   for (int i = 0; i < 400 && newcomer.views.empty(); ++i) lobby.pass(milliseconds(10));
   ASSERT_EQ(newcomer.views.size(), 1U);
-  EXPECT_LE((newcomer.now - Instant{}).ns, 2'100'000'000);
+  EXPECT_GE((newcomer.now - Instant{}).ns, 1'990'000'000) << "two thirds of a silence";
+  EXPECT_LE((newcomer.now - Instant{}).ns, 2'010'000'000);
   EXPECT_EQ(lobby.peers[0]->outcome(calls[0])->status, Status::kOk);
   EXPECT_EQ(newcomer.views.front().members.size(), 3U);
 }

@@ -94,11 +94,11 @@ TEST(CoordinatorProgress, ALinkThatIsNeededAroundTheRingCostsAMember) {
     run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "nearly dead", !broken});
     run.answer_all();
     EXPECT_EQ(run.view(), 2U);
-    run.pass(milliseconds(900));
+    run.pass(milliseconds(950));
     run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
     run.answer_all();
-    EXPECT_EQ(run.members(), 4U);  // soon after the ring was laid
-    run.pass(milliseconds(2100));
+    EXPECT_EQ(run.members(), 4U);  // within two heartbeats of the moment when the ring was laid
+    run.pass(milliseconds(50));
     run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
     run.answer_all();
     EXPECT_EQ(run.members(), broken ? 3U : 4U);
@@ -135,13 +135,16 @@ TEST(CoordinatorProgress, ALinkThatWasBrokenLongAgoMayBeSlow) {
   EXPECT_EQ(run.members(), 4U);
 }
 
+// A member that is not heard for two heartbeats.
 TEST(CoordinatorProgress, NoRingIsLaidAroundAMemberThatStandsStill) {
-  Meeting run(4);
-  run.pass(seconds(1));
-  run.pass(milliseconds(1200), {run.ends[1]});
-  run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
-  run.answer_all();
-  EXPECT_EQ(run.view(), 1U);
+  for (const bool still : {false, true}) {
+    Meeting run(4);
+    run.pass(seconds(1));
+    run.pass(milliseconds(still ? 1000 : 900), {run.ends[1]});
+    run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", true});
+    run.answer_all();
+    EXPECT_EQ(run.view(), still ? 1U : 2U);
+  }
 }
 
 // What hurts all links of a member is reported link by link.
@@ -187,7 +190,10 @@ TEST(CoordinatorProgress, OneBrokenLinkOfThreeCostsAMemberInAMoment) {
   run.coordinator.run();
   run.answer_all();
   EXPECT_EQ(run.members(), 3U);
-  run.pass(milliseconds(300));
+  run.pass(milliseconds(200));
+  run.answer_all();
+  EXPECT_EQ(run.members(), 3U) << "half a heartbeat, in which others may report theirs";
+  run.pass(milliseconds(50));
   run.answer_all();
   EXPECT_EQ(run.members(), 2U);
   EXPECT_EQ(run.evicted(2), "");
@@ -206,6 +212,27 @@ TEST(CoordinatorProgress, AMemberThatIsHeardAndDoesNotAnswerIsOutSoon) {
   EXPECT_NE(run.evicted(1).find("did not answer a proposal"), std::string::npos);
   run.answer_all();
   EXPECT_EQ(run.members(), 2U);
+}
+
+// Rule 36: half a silence, or eight round trips, and two milliseconds for each entry; two silences at most.
+TEST(CoordinatorProgress, AMemberThatIsHeardHasExactlyAsLongForItsAnswerAsItsLineNeeds) {
+  struct Case {
+    Duration round_trip;
+    std::int64_t limit;
+  };
+  for (const Case& one : {Case{milliseconds(100), 1500}, Case{milliseconds(300), 2400}, Case{seconds(2), 6000}}) {
+    SCOPED_TRACE(one.limit);
+    Meeting run(4, one.round_trip);
+    run.pass(seconds(1));
+    run.ends[0]->hang_up();
+    run.coordinator.run();
+    run.answer_all(run.ends[1]);
+    const Instant asked = run.coordinator.now;
+    while (run.evicted(1).empty() && run.coordinator.now - asked < seconds(10))
+      run.pass(milliseconds(50), {run.ends[0]});
+    const std::int64_t entries = one.limit == 6000 ? 0 : 2 * 3;  // members
+    EXPECT_EQ(run.evicted(1), "did not answer a proposal within " + std::to_string(one.limit + entries) + " ms");
+  }
 }
 
 // It stands still, and answers as soon as it goes on.

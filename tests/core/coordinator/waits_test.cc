@@ -97,9 +97,13 @@ TEST_F(Waiting, ALateComerIsTakenOffTheListAndTheNextIsTold) {
 TEST_F(Waiting, IsToldAgainEachMinute) {
   says(0, waits(CallStage::kCalled));
   for (std::uint32_t i = 1; i < 3; ++i) says(i, waits(CallStage::kToCome, "in no call"));
-  run.pass(seconds(61));
+  const auto before = run.ends[0]->count<wire::CallAwaited>();
+  run.pass(seconds(60) - milliseconds(50));
+  EXPECT_EQ(run.ends[0]->count<wire::CallAwaited>(), before);
+  run.pass(milliseconds(100));
+  EXPECT_EQ(run.ends[0]->count<wire::CallAwaited>(), before + 1) << "the question";
   for (std::uint32_t i = 1; i < 3; ++i) says(i, waits(CallStage::kToCome, "in no call"));
-  EXPECT_NE(told(0).find("has waited 64."), std::string::npos) << told(0);
+  EXPECT_NE(told(0).find("has waited 63."), std::string::npos) << told(0);
 }
 
 TEST_F(Waiting, ARoundThatIsOverIsForgotten) {
@@ -130,7 +134,9 @@ TEST_F(Waiting, ThoseThatHaveNotCalledAdmitAreNamed) {
     }
     each.coordinator.run();
     EXPECT_TRUE(each.coordinator.status().waits.empty());
-    each.pass(milliseconds(3100));
+    each.pass(milliseconds(2950));
+    EXPECT_EQ(each.ends[late]->last<wire::CallAwaited>(), nullptr) << "after six heartbeats";
+    each.pass(milliseconds(100));
     const auto* awaited = each.ends[late]->last<wire::CallAwaited>();
     ASSERT_NE(awaited, nullptr);
     EXPECT_EQ(awaited->missing, 1U);
@@ -138,6 +144,10 @@ TEST_F(Waiting, ThoseThatHaveNotCalledAdmitAreNamed) {
     EXPECT_NE(awaited->text.find(" s for p" + std::to_string(late) + "; "), std::string::npos) << awaited->text;
     ASSERT_EQ(each.coordinator.status().waits.size(), 1U);
     EXPECT_EQ(each.coordinator.status().waits[0].missing, (std::vector<PeerId>{Meeting::id(late)}));
+    each.pass(milliseconds(59'850));
+    EXPECT_EQ(each.ends[late]->count<wire::CallAwaited>(), 1U);
+    each.pass(milliseconds(150));
+    EXPECT_EQ(each.ends[late]->count<wire::CallAwaited>(), 2U) << "each minute";
   }
 }
 
