@@ -161,11 +161,11 @@ TEST(Newcomers, TheNextNewcomersOfItsHostGetLessTime) {
 // millisecond. Heartbeats come each 500 ms, the silence is 3 s.
 TEST(Newcomers, AMemberWaitsExactlyAsLongAsTheRulesSay) {
   struct Case {
-    const char* of;
-    Duration round_trip;  // that the newcomer has measured
-    bool is_suspect;      // somebody else on its host has not answered
-    Duration held_for;    // a member answers so late
-    std::int64_t ms;
+    const char* of = "";
+    Duration round_trip;      // that the newcomer has measured
+    bool is_suspect = false;  // somebody else on its host has not answered
+    Duration held_for;        // a member answers so late
+    std::int64_t ms = 0;
   };
   const Case cases[] = {
       {"a fifth of a heartbeat", {}, false, {}, 100},

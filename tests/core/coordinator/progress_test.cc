@@ -218,7 +218,7 @@ TEST(CoordinatorProgress, AMemberThatIsHeardAndDoesNotAnswerIsOutSoon) {
 TEST(CoordinatorProgress, AMemberThatIsHeardHasExactlyAsLongForItsAnswerAsItsLineNeeds) {
   struct Case {
     Duration round_trip;
-    std::int64_t limit;
+    std::int64_t limit = 0;
   };
   for (const Case& one : {Case{milliseconds(100), 1500}, Case{milliseconds(300), 2400}, Case{seconds(2), 6000}}) {
     SCOPED_TRACE(one.limit);

@@ -25,14 +25,22 @@ struct Lines : Peer3 {
   explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}) : Peer3(with_default_times(), std::move(ring)) {}
 
   // Whole heartbeats from all but these.
-  void pass(Duration time, const std::vector<FarEnd*>& but = {}) {
-    for (Duration passed; passed < time; passed = passed + kStep) {
+  void pass(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = kStep) {
+    for (Duration passed; passed < time; passed = passed + step) {
       for (FarEnd* end : {low, high, coordinator}) {
         if (std::find(but.begin(), but.end(), end) == but.end() && !end->shown_out()) end->say(wire::Heartbeat{});
       }
-      me.pass(kStep);
+      me.pass(step);
       me.run();
     }
+  }
+  // How many milliseconds pass until a link is reported as one to avoid; -1: none is in 20 s.
+  std::int64_t milliseconds_until_avoided() {
+    for (std::int64_t passed = 0; passed < 20'000; passed += 10) {
+      if (report() != nullptr && report()->avoid) return passed;
+      pass(milliseconds(10), {low}, milliseconds(10));
+    }
+    return -1;
   }
   // One byte of a heartbeat.
   void drip(FarEnd& from) {
@@ -140,6 +148,24 @@ struct Across : Lines {
   static constexpr PeerId kAcross{11, 11};
   FarEnd* far = nullptr;
 };
+
+// A link that has worked counts as one to avoid after two heartbeats without a stream, and another one after six.
+TEST(LinkProgress, ALinkWithoutAStreamIsOneToAvoidAfterTwoHeartbeatsOrSix) {
+  Lines worked;
+  worked.launch(wire::Collective::kAllReduce);
+  worked.pass(seconds(2));
+  worked.low->hang_up();
+  worked.me.run();
+  EXPECT_EQ(worked.milliseconds_until_avoided(), 1000);
+  EXPECT_EQ(worked.report()->other, kLow);
+
+  Across fresh;
+  fresh.launch_direct();
+  const std::int64_t after = fresh.milliseconds_until_avoided();
+  EXPECT_GE(after, 3000);
+  EXPECT_LE(after, 3050) << "from the next dial on";
+  EXPECT_EQ(fresh.report()->other, Across::kAcross);
+}
 
 TEST(LinkProgress, DialsThatDripDoNotPutOffTheReportOfALinkWithoutAStream) {
   Across run;

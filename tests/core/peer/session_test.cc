@@ -224,6 +224,7 @@ TEST(Session, ARefusalIsFinalWithoutAnUnansweredGreetingAndLongAfterOne) {
     EXPECT_EQ(seeker.me.run_over->status, Status::kRefused);
     EXPECT_NE(seeker.me.run_over->text.find("refused: peer id 1 is already part of this run"), std::string::npos);
     EXPECT_EQ(refusals > 1, after_greeting);
+    EXPECT_GE(seeker.me.now, Instant{} + seconds(after_greeting ? 5 + 8 * 5 : 0));
     EXPECT_LE(seeker.me.now, Instant{} + seconds(5 + 8 * 5 + 1));
   }
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace lockstep::wire {
 namespace {
 
@@ -67,6 +69,24 @@ TEST(Progress, ASecondLookThatIsLateIsAFirstOne) {
   EXPECT_FALSE(line.look(1251));
   EXPECT_FALSE(line.look(1300));  // too early
   EXPECT_TRUE(line.look(1376));
+}
+
+// A quarter of a heartbeat lies between two looks, and at least 25 ms.
+TEST(Progress, LooksAreAtLeastTwentyFiveMillisecondsApart) {
+  for (const auto& one : {std::pair{400, 100}, std::pair{104, 26}, std::pair{100, 25}, std::pair{40, 25}}) {
+    const int beat = one.first;
+    const int apart = one.second;
+    Line line;
+    line.frame(0);
+    line.bytes(900, 1);
+    const auto look = [&](std::int64_t ms) {
+      return line.progress.is_nearly_dead(at(ms), milliseconds(beat), Line::kLimit);
+    };
+    EXPECT_FALSE(look(1000));
+    EXPECT_FALSE(look(1000 + apart - 1)) << beat;
+    EXPECT_TRUE(look(1000 + apart)) << beat;
+    EXPECT_EQ(line.progress.look_at(at(1000), milliseconds(beat), Line::kLimit), at(1000 + apart)) << beat;
+  }
 }
 
 TEST(Progress, SilenceIsNotADrip) {
