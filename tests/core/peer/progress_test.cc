@@ -14,15 +14,17 @@ namespace {
 
 constexpr Duration kStep = milliseconds(100);
 
-Options with_default_times() {
+Options with_default_times(std::uint32_t segment_bytes) {
   Options given = options();
+  given.segment_bytes = segment_bytes;
   given.link_silence = Options{}.link_silence;
   given.link_timeout = Options{}.link_timeout;
   return given;
 }
 
 struct Lines : Peer3 {
-  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}) : Peer3(with_default_times(), std::move(ring)) {}
+  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}, std::uint32_t segment_bytes = 1024)
+      : Peer3(with_default_times(segment_bytes), std::move(ring)) {}
 
   // Whole heartbeats from all but these.
   void pass(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = kStep) {
@@ -118,6 +120,60 @@ TEST(LinkProgress, ASlowLineIsNotNearlyDead) {
   }
   EXPECT_FALSE(run.low->shown_out());
   EXPECT_EQ(run.report(), nullptr);
+}
+
+// The neighbour upstream sends long segments. The first has come with 51,225 bytes a second, in 320 ms.
+struct SlowLine : Lines {
+  SlowLine() : Lines({kLow, kMe, kHigh}, kLength) {
+    launch(wire::Collective::kAllReduce, 7, 30 * kLength / sizeof(float), 30 * kLength / sizeof(float));
+    pass(seconds(2));
+    begin();
+    pass(milliseconds(320), {low}, milliseconds(10));
+    bring(kLength + wire::kTrailerBytes);
+    begin();
+    bring(1);
+    const auto beats = low->count<wire::Heartbeat>();
+    while (low->count<wire::Heartbeat>() == beats) pass(milliseconds(10), {low}, milliseconds(10));
+  }
+  void begin() {
+    low->say(
+        wire::Message(wire::Segment{key(), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{next++}, kLength}));
+    me.run();
+    left.assign(kLength, std::byte{});
+    left.resize(kLength + wire::kTrailerBytes);
+    wire::encode(wire::Trailer{lockstep::checksum(std::vector<std::byte>(kLength)), false},
+                 std::span(left).last<wire::kTrailerBytes>());
+  }
+  void bring(std::size_t bytes) {
+    low->say_bytes(std::span(left).first(bytes));
+    left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(bytes));
+    me.run();
+  }
+  // Milliseconds until the link is reported as one to avoid; -1: it is not in five seconds.
+  std::int64_t milliseconds_at(std::size_t bytes_a_second) {
+    for (std::int64_t passed = 0; passed < 5000; passed += 100) {
+      if (report() != nullptr) return passed;
+      bring(bytes_a_second / 10);
+      pass(milliseconds(100), {low}, milliseconds(10));
+    }
+    return -1;
+  }
+
+  static constexpr std::uint32_t kLength = 16'384;
+  std::uint32_t next = 20;  // of the chunk that begins upstream
+  std::vector<std::byte> left;
+};
+
+TEST(LinkProgress, LessThanAFiftiethOfTheBestRateInFourHeartbeatsIsALinkToAvoid) {
+  SlowLine slow;
+  EXPECT_EQ(slow.milliseconds_at(1010), 2000);
+  ASSERT_NE(slow.report(), nullptr);
+  EXPECT_TRUE(slow.report()->avoid);
+  EXPECT_EQ(slow.report()->other, kLow);
+  EXPECT_EQ(slow.report()->text.find("slow: "), 0U) << slow.report()->text;
+  SlowLine not_slow;
+  EXPECT_EQ(not_slow.milliseconds_at(1030), -1);
+  EXPECT_FALSE(not_slow.low->shown_out());
 }
 
 // A ring of four, in which the peer dials the member across as well, for peer commits.
