@@ -20,6 +20,7 @@
 
 #include "core/base/status.h"
 #include "transport/address.h"
+#include "transport/driver_mutant.h"
 
 namespace lockstep::transport {
 namespace {
@@ -162,7 +163,8 @@ void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
     // The kernel can give an unused port of its ephemeral range to this socket itself, and TCP then connects the socket
     // to itself (simultaneous open, RFC 9293, section 3.5).
     std::error_code ignored;
-    if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
+    if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored) &&
+        !planted(DriverMutant::kConnectsToItself)) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);
@@ -238,7 +240,7 @@ Result<io::Address> Connector::listen(const ListenPlan& plan, OnAccepted accepte
         std::error_code ignored;
         return to_address(acceptor_.local_endpoint(ignored));
       }
-      if (!another_port_may_do(error)) break;
+      if (!another_port_may_do(error) || planted(DriverMutant::kOnePortOfMany)) break;
     }
     // A port that is in use on all addresses is not free on one of them.
     if (candidate.dual_stack && another_port_may_do(error)) break;

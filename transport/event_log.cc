@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "transport/driver_mutant.h"
+
 namespace lockstep::transport {
 
 namespace {
@@ -18,7 +20,8 @@ constexpr Duration kMinute = seconds(60);
 constexpr std::size_t kLongestLine = 400;
 
 std::string cut_line(std::string line) {
-  if (line.size() > kLongestLine) line.replace(kLongestLine - 3, std::string::npos, "...");
+  if (line.size() > kLongestLine && !planted(DriverMutant::kLineUncut))
+    line.replace(kLongestLine - 3, std::string::npos, "...");
   return line;
 }
 
@@ -66,7 +69,7 @@ void EventLog::close() {
 }
 
 void EventLog::tell_left_out(const Kind& kind, const Minute& minute) {
-  if (minute.count <= kLinesPerMinute) return;
+  if (minute.count <= kLinesPerMinute || planted(DriverMutant::kLeftOutUntold)) return;
   listener_.left_out({kind.kind, kind.status, minute.count - kLinesPerMinute});
 }
 

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "transport/driver_mutant.h"
+
 namespace lockstep::transport {
 namespace {
 
@@ -39,6 +41,7 @@ void GracefulCloser::begin(Socket socket) {
   std::error_code error;
   socket.shutdown(Socket::shutdown_send, error);
   if (error) return;  // not connected any more: nothing can be delivered
+  if (planted(DriverMutant::kClosesAtOnce)) return;
   if (closing_.size() >= kMostClosing) end(closing_.front());
   const auto stream = std::make_shared<Closing>(std::move(socket));
   closing_.push_back(stream);

@@ -16,6 +16,7 @@
 #include "core/peer/validate_call.h"
 #include "core/ring/runs.h"
 #include "core/wire/limits.h"
+#include "transport/driver_mutant.h"
 
 namespace lockstep::transport {
 namespace {
@@ -135,7 +136,7 @@ std::optional<Error> validate_apart(const LaunchArgs& args) {
     add(tensor.residual, residual_bytes(args, tensor), {.written = true, .residual = true, .index = i});
     if (!in_place(args, tensor)) add(tensor.send, send_bytes(args, tensor), {.index = i});
   }
-  for (std::size_t i = 0; i < args.values.size(); ++i)
+  for (std::size_t i = 0; i < args.values.size() && !planted(DriverMutant::kValuesMayOverlap); ++i)
     add(args.values[i], sizeof(std::uint64_t), {.written = true, .value = true, .index = i});
   std::ranges::sort(pieces, {}, &Piece::begin);
   // Two places overlap: the later one begins before the furthest end so far, and one of the two is written.
@@ -147,7 +148,8 @@ std::optional<Error> validate_apart(const LaunchArgs& args) {
     if (piece.written && read != nullptr && piece.begin < read->end) other = read;
     if (other != nullptr) return overlap(args, *other, piece);
     const Piece*& furthest = piece.written ? written : read;
-    if (furthest == nullptr || piece.end > furthest->end) furthest = &piece;
+    const bool is_further = furthest == nullptr || piece.end > furthest->end;
+    if (is_further || planted(DriverMutant::kLastIsFurthest)) furthest = &piece;
   }
   return std::nullopt;
 }
@@ -197,7 +199,8 @@ std::optional<Error> validate_unwatched(const LaunchArgs& args, const Watch& wat
   for (std::size_t i = 0; i < args.tensors.size(); ++i) {
     const TensorArgs& tensor = args.tensors[i];
     const bool written = is_watched(watch, tensor.recv, recv_bytes(args, tensor)) ||
-                         is_watched(watch, tensor.residual, residual_bytes(args, tensor));
+                         (is_watched(watch, tensor.residual, residual_bytes(args, tensor)) &&
+                          !planted(DriverMutant::kResidualUnwatched));
     if (!written) continue;
     return invalid(
         fmt::format("tensor {}: the call would write to the watched state; end the watch before this call", i));

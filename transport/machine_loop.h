@@ -18,6 +18,7 @@
 #include "core/flight/recorder.h"
 #include "core/io/stream.h"
 #include "transport/clock.h"
+#include "transport/driver_mutant.h"
 #include "transport/fifo.h"
 #include "transport/handler_memory.h"
 #include "transport/stream_set.h"
@@ -144,7 +145,8 @@ class MachineLoop {
     const Instant deadline = machine_.deadline();
     if (deadline >= armed_) return;
     armed_ = deadline;
-    timer_.expires_at(to_time_point(deadline));
+    const Duration late = planted(DriverMutant::kTimerLate) ? milliseconds(500) : Duration{};
+    timer_.expires_at(to_time_point(deadline + late));
     timer_.async_wait([this](std::error_code aborted) {
       if (aborted) return;
       armed_ = kNever;

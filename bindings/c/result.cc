@@ -9,9 +9,12 @@
 #include "bindings/c/sized.h"
 #include "core/base/assert.h"
 #include "core/wire/limits.h"
+#include "transport/driver_mutant.h"
 
 namespace lockstep::c {
 namespace {
+
+using transport::DriverMutant;
 
 // A result with only the caller's inputs: its arrays.
 lockstep_result blank(const lockstep_result& from) {
@@ -69,8 +72,9 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.members = outcome.sizes.members;
   result.groups = outcome.sizes.groups;
   result.largest_group = outcome.sizes.largest_group;
-  result.newcomers_count = static_cast<std::uint32_t>(outcome.newcomers.size());
   const std::size_t named = std::min(outcome.newcomers.size(), result.newcomers_capacity);
+  result.newcomers_count =
+      static_cast<std::uint32_t>(transport::planted(DriverMutant::kNewcomersCut) ? named : outcome.newcomers.size());
   std::transform(outcome.newcomers.begin(), outcome.newcomers.begin() + static_cast<std::ptrdiff_t>(named),
                  result.newcomers, [](PeerId id) { return to_c(id); });
   result.partner = to_c(outcome.transfer.partner);
@@ -115,7 +119,7 @@ namespace {
 lockstep_status report_alone(lockstep_status status, std::string_view text, lockstep_result* result) {
   if (result != nullptr) {
     lockstep_result known = blank(*result);
-    known.status = status;
+    if (!transport::planted(DriverMutant::kRefusedIsOk)) known.status = status;
     give(known, result);
   }
   return fail(status, text);

@@ -1,7 +1,11 @@
 #include "bindings/c/time_out.h"
 
+#include "transport/driver_mutant.h"
+
 namespace lockstep::c {
 namespace {
+
+using transport::DriverMutant;
 
 bool endless(std::int64_t ms) { return ms == LOCKSTEP_FOREVER || ms > kLongestTimeOutMs; }
 
@@ -15,6 +19,7 @@ Result<std::optional<Duration>> wait_time_out(std::int64_t ms, std::string_view 
 
 Result<Duration> call_time_out(std::int64_t ms, std::string_view name) {
   if (endless(ms)) return Duration{0};
+  if (ms == 0 && transport::planted(DriverMutant::kZeroIsForever)) return Duration{0};
   if (ms <= 0) return invalid("{} is {}; allowed: 1 or more, or LOCKSTEP_FOREVER (-1)", name, ms);
   return milliseconds(ms);
 }
