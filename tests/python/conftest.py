@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 from collections.abc import Iterator
 
@@ -15,6 +16,16 @@ from support import Peers, Processes
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LIMIT = 90.0  # seconds of one test; then the process ends, and every thread says where it was
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """LOCKSTEP_SLOW_PART=i/n: of the tests that are marked `slow`, only the i-th of n parts."""
+    part, _, parts = os.environ.get("LOCKSTEP_SLOW_PART", "1/1").partition("/")
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left_out = [item for number, item in enumerate(slow) if number % int(parts) != int(part) - 1]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ def test_the_plain_api_reduces_or_refuses(peers: Peers, dtype: Any) -> None:
     peers(2, main)
 
 
+@pytest.mark.slow
 def test_the_torch_backend_reduces_moves_or_refuses(tmp_path: Path) -> None:
     ended = run_ranks(PROGRAM, [[rank, 2, f"file://{tmp_path}/store"] for rank in range(2)])
     for code, output in ended:

@@ -46,6 +46,7 @@ print(json.dumps(ends))
 """
 
 
+@pytest.mark.slow
 def test_each_example_alone(tmp_path: Path) -> None:
     programs = []
     for example in sorted(EXAMPLES.glob("*.py")):

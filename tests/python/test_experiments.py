@@ -59,6 +59,7 @@ def run(program: Path, *options: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_command_says_which_claims_hold(tmp_path: Path) -> None:
     program = tmp_path / "small.py"
     program.write_text(SMALL.replace("CLOSE", "1000"))
@@ -84,6 +85,7 @@ def test_the_command_says_which_claims_hold(tmp_path: Path) -> None:
     assert (tmp_path / "small.svg").exists()
 
 
+@pytest.mark.slow
 def test_peers_agree_under_kills_and_joins(tmp_path: Path) -> None:
     options = ("--peers", 3, "--outer-steps", 16, "--every", 0.1, "--seeds", 1, "--out", tmp_path)
     done = run(EXPERIMENTS / "churn.py", *options)

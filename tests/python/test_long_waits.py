@@ -68,6 +68,7 @@ def explained(address: str) -> dict[str, object]:
     return found[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", range(3))
 def test_a_call_that_waits_is_explained(coordinator: lockstep.Coordinator, late: int) -> None:
     with contextlib.ExitStack() as stack:

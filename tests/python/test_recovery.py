@@ -129,6 +129,7 @@ class Swarm:
             assert said[1] in ("OutcomeUnknown", "NotConnected", "Evicted"), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["popular", "newest"])
 def test_no_revision_goes_back_when_the_coordinator_comes_back(strategy: str) -> None:
     with contextlib.ExitStack() as stack:

@@ -76,6 +76,7 @@ def test_groups_share_a_thread(meeting: str) -> None:
     check(run("groups", 2, meeting), "over")
 
 
+@pytest.mark.slow
 def test_a_call_for_each_of_many_tensors(meeting: str) -> None:
     check(run("many", 3, meeting, "10000"), "many 10000")
 

@@ -39,6 +39,7 @@ def test_one_command_runs_all_peers(tmp_path: Path) -> None:
     assert all(row and float(row[4]) > 0 for row in found)
 
 
+@pytest.mark.slow
 def test_a_peer_may_die_and_another_one_come(coordinator: lockstep.Coordinator) -> None:
     def start() -> TorchProcess:
         return TorchProcess(EXAMPLE, "--join", coordinator.address, "--peers", 3, "--steps", 120)
@@ -61,6 +62,7 @@ def test_a_peer_may_die_and_another_one_come(coordinator: lockstep.Coordinator) 
             peer.close()
 
 
+@pytest.mark.slow
 def test_its_loop_runs_in_a_simulated_swarm() -> None:
     options = ["-q", "-p", "no:cacheprovider", "-p", "lockstep.sim.pytest_plugin", "--lockstep-seed", "1"]
     done = subprocess.run(

@@ -53,6 +53,7 @@ FATAL = [
 ]
 
 
+@pytest.mark.slow
 def test_ends() -> None:
     """A quarter of the harmless ends each day; all of them, often: python tests/python/torch_exits.py 50 8."""
     faulthandler.dump_traceback_later(130, exit=True)  # half a minute of CPU time, which a loaded machine gives slowly

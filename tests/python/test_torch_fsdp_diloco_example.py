@@ -31,6 +31,7 @@ def shards_of(*programs: TorchProcess) -> list[tuple[str, str]]:
     return [found for program in programs for found in re.findall(r"shard (\d): ([0-9a-f]{16})", program.output())]
 
 
+@pytest.mark.slow
 def test_one_command_runs_all_replicas() -> None:
     with TorchProcess(EXAMPLE, "--steps", 40) as program:
         assert program.end() == 0, program.output()
@@ -40,6 +41,7 @@ def test_one_command_runs_all_replicas() -> None:
     assert len(set(shards)) == 2, "a shard has the same bits in both replicas"
 
 
+@pytest.mark.slow
 def test_a_killed_shard_takes_only_its_replica_along(coordinator: lockstep.Coordinator) -> None:
     programs = [TorchProcess(EXAMPLE, "--join", coordinator.address, "--replicas", 2, "--steps", 100) for _ in range(2)]
     try:

@@ -110,6 +110,7 @@ def children_of(process: TorchProcess) -> list[int]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @needs_sources
 def test_a_replica_under_torchrun_ends_as_a_whole(tmp_path: Path, coordinator: lockstep.Coordinator) -> None:
     """One torchrun for each replica, without restarts. The other replica goes on; here it has no torchrun."""
