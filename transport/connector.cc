@@ -163,8 +163,7 @@ void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
     // The kernel can give an unused port of its ephemeral range to this socket itself, and TCP then connects the socket
     // to itself (simultaneous open, RFC 9293, section 3.5).
     std::error_code ignored;
-    if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored) &&
-        !planted(DriverMutant::kConnectsToItself)) {
+    if (!result && socket.local_endpoint(ignored) == socket.remote_endpoint(ignored)) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);

@@ -13,7 +13,6 @@ namespace lockstep::transport {
 // clang-format off
 #define LOCKSTEP_DRIVER_MUTANTS(X) \
   X(kTimerLate, "timer-late", "a timer fires half a second late") \
-  X(kConnectsToItself, "connects-to-itself", "a socket that TCP has connected to itself is taken for a connection") \
   X(kOnePortOfMany, "one-port-of-many", "only the first port of a range is tried") \
   X(kClosesAtOnce, "closes-at-once", "a stream is closed before the other side has read what was sent last") \
   X(kWakesForAll, "wakes-for-all", "a helper thread wakes the engine only when several jobs have ended") \

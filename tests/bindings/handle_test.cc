@@ -70,6 +70,26 @@ TEST(Handle, IsEmptiedOnceOtherThreadsHaveLeft) {
   EXPECT_EQ(fate->emptied, 1);
 }
 
+// The program may free what the handle uses as soon as either of the two returns.
+TEST(Handle, ASecondThreadThatClosesItWaitsUntilItIsEmpty) {
+  const auto fate = std::make_shared<Fate>();
+  auto* handle = new Sample(fate);
+  std::optional<Handle::Use> use(std::in_place, *handle);
+  std::thread closing([&] { Handle::close(handle); });
+  while (fate->closed == 0) std::this_thread::yield();
+  std::atomic<int> emptied_before_it_returned{-1};
+  std::thread again([&] {
+    Handle::close(handle);
+    emptied_before_it_returned = fate->emptied.load();
+  });
+  for (int i = 0; i < 1000 && emptied_before_it_returned < 0; ++i) std::this_thread::yield();
+  use.reset();
+  closing.join();
+  again.join();
+  EXPECT_EQ(emptied_before_it_returned, 1);
+  Handle::destroy(handle);
+}
+
 TEST(Handle, AThreadInsideThatDestroysItEmptiesItWhenLeaving) {
   const auto fate = std::make_shared<Fate>();
   auto* handle = new Sample(fate);

@@ -55,6 +55,16 @@ TEST(EventLog, AnAdmissionWithoutNewMembersIsNotLogged) {
   EXPECT_NE(told.lines.back().find("members=5"), std::string::npos) << told.lines.back();
 }
 
+TEST(EventLog, ALineIsCutWhereAnotherHostWouldMakeItLong) {
+  Lines told;
+  told.log.take(refused(std::string(300, 'x')), Instant{});
+  told.log.take(refused(std::string(1000, 'y')), Instant{});
+  ASSERT_EQ(told.lines.size(), 2U);
+  EXPECT_NE(told.lines[0].find(std::string(300, 'x')), std::string::npos);
+  EXPECT_EQ(told.lines[1].size(), 400U);
+  EXPECT_EQ(told.lines[1].substr(394), "yyy...");
+}
+
 TEST(EventLog, ALogOfAnAttackStaysSmall) {
   Lines told;
   Instant now;

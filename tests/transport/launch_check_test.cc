@@ -69,6 +69,12 @@ TEST_F(LaunchCheck, RefusesOverlap) {
   expect_invalid(args_of(Collective::kAllGather, {{a + 99, a, 10, 400}}), "overlap");  // extends beyond recv
 }
 
+// Written memory lies behind a place that lies inside of another one: the one that ends last counts.
+TEST_F(LaunchCheck, RefusesOverlapWithAPlaceThatContainsAnother) {
+  expect_invalid(args_of(Collective::kAllReduce, {{a, b, 400, 0}, {a + 10, b + 400, 10, 0}, {b + 450, a + 200, 10, 0}}),
+                 "tensors 0 and 2 overlap");
+}
+
 TEST_F(LaunchCheck, RefusesMemoryBeyondTheAddressSpace) {
   expect_invalid(args_of(Collective::kAllReduce, {{a, b, std::numeric_limits<std::uint64_t>::max() / 2, 0}}), "fit");
 }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
@@ -258,24 +259,26 @@ TEST_F(Loopback, AStreamThatIsClosedWhileDiallingEnds) {
 TEST_F(Loopback, APortRangeUsesItsFirstFreePortUntilItIsFull) {
   const auto bound = a.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
-  const std::uint16_t first = bound->port == 65'535 ? 65'534 : bound->port;
-  const auto last = static_cast<std::uint16_t>(first + 1);
-
   Side taken(io);
   const auto full = taken.streams.listen({{loopback_v4(0)}, bound->port, bound->port});
   ASSERT_FALSE(full.ok());
   EXPECT_NE(full.error().text.find(std::to_string(bound->port)), std::string::npos) << full.error().text;
   EXPECT_NE(full.error().text.find("choose another port"), std::string::npos) << full.error().text;
 
-  const auto other = b.streams.listen({{loopback_v4(0)}, first, last});
-  if (!other.ok()) GTEST_SKIP() << "the neighbouring port is taken by somebody else";
+  const std::uint16_t first = std::min<std::uint16_t>(bound->port, 65'435);  // others may hold some of a hundred
+  const auto other = b.streams.listen({{loopback_v4(0)}, first, static_cast<std::uint16_t>(first + 100)});
+  ASSERT_TRUE(other.ok()) << other.error().text;
   EXPECT_NE(other->port, bound->port);
   EXPECT_GE(other->port, first);
-  EXPECT_LE(other->port, last);
+  EXPECT_LE(other->port, first + 100);
 
-  const auto none = taken.streams.listen({{loopback_v4(0)}, first, last});
-  ASSERT_FALSE(none.ok());
-  EXPECT_NE(none.error().text.find("any of the ports"), std::string::npos) << none.error().text;
+  const std::uint16_t low = std::min(bound->port, other->port);
+  const std::uint16_t high = std::max(bound->port, other->port);
+  if (high - low == 1) {
+    const auto none = taken.streams.listen({{loopback_v4(0)}, low, high});
+    ASSERT_FALSE(none.ok());
+    EXPECT_NE(none.error().text.find("any of the ports"), std::string::npos) << none.error().text;
+  }
 }
 
 TEST_F(Loopback, AnAddressOfAnotherMachineCannotBeListenedOn) {
