@@ -125,8 +125,8 @@ TEST(LinkProgress, ASlowLineIsNotNearlyDead) {
 // The neighbour upstream sends long segments. The first has come with 51,225 bytes a second, in 320 ms.
 struct SlowLine : Lines {
   SlowLine() : Lines({kLow, kMe, kHigh}, kLength) {
-    constexpr std::uint64_t kElements = std::uint64_t{30} * kLength / sizeof(float);
-    launch(wire::Collective::kAllReduce, 7, kElements, kElements);
+    constexpr std::uint64_t kTensorElements = std::uint64_t{30} * kLength / sizeof(float);
+    launch(wire::Collective::kAllReduce, 7, kTensorElements, kTensorElements);
     pass(seconds(2));
     begin();
     pass(milliseconds(320), {low}, milliseconds(10));
