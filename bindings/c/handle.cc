@@ -30,7 +30,7 @@ void Handle::close(Handle* handle) {
   const std::uint32_t own = handle->uses_of_this_thread();
   // another thread closes it, or a caller of this function on this thread
   if ((handle->state_.fetch_or(kClosed) & kClosed) != 0) {
-    if (own == 0 && !transport::planted(DriverMutant::kSecondCloserReturns)) handle->wait_until_empty();
+    if (own == 0 && !planted(DriverMutant::kSecondCloserReturns)) handle->wait_until_empty();
     return;
   }
   handle->end();

@@ -91,7 +91,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   peer.auto_admit = in.auto_admit != 0;
   result.listen_host = text_or_empty(in.listen_host);
   peer.first_port = in.first_port;
-  if (!transport::planted(DriverMutant::kLastPortIgnored)) peer.last_port = in.last_port;
+  if (!planted(DriverMutant::kLastPortIgnored)) peer.last_port = in.last_port;
   result.advertised_host = text_or_empty(in.advertise_host);
   peer.advertised.port = in.advertise_port;
   override_with(in.stripes, peer.stripes);
@@ -100,7 +100,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   override_with(in.link_heartbeat_ms, peer.link_heartbeat);
   override_with(in.link_silence_ms, peer.link_silence);
   override_with(in.link_timeout_ms, peer.link_timeout);
-  if (!transport::planted(DriverMutant::kGraceIgnored)) override_with(in.abort_grace_ms, peer.abort_grace);
+  if (!planted(DriverMutant::kGraceIgnored)) override_with(in.abort_grace_ms, peer.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
   if (const auto error = spin_option(in.spin_us, result.spin)) return *error;
   peer.state_bytes_per_second = in.state_bytes_per_second;

@@ -74,7 +74,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.largest_group = outcome.sizes.largest_group;
   const std::size_t named = std::min(outcome.newcomers.size(), result.newcomers_capacity);
   result.newcomers_count =
-      static_cast<std::uint32_t>(transport::planted(DriverMutant::kNewcomersCut) ? named : outcome.newcomers.size());
+      static_cast<std::uint32_t>(planted(DriverMutant::kNewcomersCut) ? named : outcome.newcomers.size());
   std::transform(outcome.newcomers.begin(), outcome.newcomers.begin() + static_cast<std::ptrdiff_t>(named),
                  result.newcomers, [](PeerId id) { return to_c(id); });
   result.partner = to_c(outcome.transfer.partner);
@@ -119,7 +119,7 @@ namespace {
 lockstep_status report_alone(lockstep_status status, std::string_view text, lockstep_result* result) {
   if (result != nullptr) {
     lockstep_result known = blank(*result);
-    if (!transport::planted(DriverMutant::kRefusedIsOk)) known.status = status;
+    if (!planted(DriverMutant::kRefusedIsOk)) known.status = status;
     give(known, result);
   }
   return fail(status, text);

@@ -19,7 +19,7 @@ Result<std::optional<Duration>> wait_time_out(std::int64_t ms, std::string_view 
 
 Result<Duration> call_time_out(std::int64_t ms, std::string_view name) {
   if (endless(ms)) return Duration{0};
-  if (ms == 0 && transport::planted(DriverMutant::kZeroIsForever)) return Duration{0};
+  if (ms == 0 && planted(DriverMutant::kZeroIsForever)) return Duration{0};
   if (ms <= 0) return invalid("{} is {}; allowed: 1 or more, or LOCKSTEP_FOREVER (-1)", name, ms);
   return milliseconds(ms);
 }

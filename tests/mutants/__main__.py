@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import survivors
 from choice import Choice
@@ -100,15 +101,17 @@ def _hunt(mutants: list[Mutant], choice: Choice, budget: float, seconds: float) 
     """What has become of each mutant: trial.SURVIVED, trial.HUNG, or the test that failed."""
     began = time.monotonic()
     outcomes: dict[Mutant, str] = {}
+    folder = SCRATCH / "mutant"
     for number, mutant in enumerate(mutants, 1):
         if time.monotonic() - began > seconds:
             break
         quickest = choice.tests_for(mutant, budget)
         at = time.monotonic()
-        outcome = _outcome(mutant, quickest)
+        copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
+        outcome = _outcome(folder, quickest)
         if outcome == SURVIVED:
             more = [test for test in choice.tests_for(mutant, LONGER * budget) if test not in quickest]
-            outcome = _outcome(mutant, more) if more else outcome
+            outcome = _outcome(folder, more) if more else outcome
         outcomes[mutant] = outcome
         took = time.monotonic() - at
         word = outcome if outcome in (SURVIVED, HUNG) else f"killed by {outcome.rpartition('/')[2]}"
@@ -118,9 +121,7 @@ def _hunt(mutants: list[Mutant], choice: Choice, budget: float, seconds: float) 
     return outcomes
 
 
-def _outcome(mutant: Mutant, tests: list[Test]) -> str:
-    folder = SCRATCH / "mutant"
-    copy_of_package(folder, {mutant.file: mutant.source()}, mutant.stamp())
+def _outcome(folder: Path, tests: list[Test]) -> str:
     limit = 40.0 + 4 * sum(test.seconds for test in tests)
     return failure_of(folder, [test.name for test in tests], limit)
 

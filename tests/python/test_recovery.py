@@ -135,6 +135,6 @@ def test_no_revision_goes_back_when_the_coordinator_comes_back(strategy: str) ->
     with contextlib.ExitStack() as stack:
         peers = [stack.enter_context(Child(PEER, "", str(number))) for number in range(4)]
         swarm = Swarm(peers, random.Random(strategy))
-        for _ in range(25):
+        for _ in range(50):
             swarm.run(strategy)
         assert (swarm.conflicts > 0) == (strategy == "popular")

@@ -41,6 +41,10 @@ if build "$times" NO_CONFIGURE=1; then fail "a build that fails ends well"; fi
 equal "steps of a failed configuration" $'build debug\tconfigure debug (FAILED)' "$(steps)"
 
 rm "$folder/times"
+build "$times" LOCKSTEP_BESIDE=1
+equal "steps beside others" $'beside: build debug\tconfigure debug\nbeside: build debug\tbuild debug' "$(steps)"
+
+rm "$folder/times"
 build LOCKSTEP_TIMES=
 [[ ! -e $folder/times ]] || fail "times without LOCKSTEP_TIMES"
 
@@ -50,6 +54,12 @@ equal "the table" "== times
     40.0  40.0 %     70.0  check: lint
     60.0  60.0 %    110.0  test: build release
    100.0 100.0 %    180.0  all" "$(./run times "$folder/times")"
+printf 'test --python\ttest python\t60000\t40000\nbeside: test --tsan\tbuild tsan\t50000\t80000\n' > "$folder/times"
+equal "the table of commands side by side" "== times
+ seconds   share    CPU s  step
+    60.0 100.0 %     40.0  test --python: test python
+    50.0  83.3 %     80.0  beside: test --tsan: build tsan
+    60.0 100.0 %    120.0  all" "$(./run times "$folder/times")"
 : > "$folder/times"
 equal "the empty table" "     0.0   0.0 %      0.0  all" "$(./run times "$folder/times" | tail -n 1)"
 if ./run times "$folder/none" 2> "$folder/errors"; then fail "times of no file"; fi
