@@ -108,8 +108,9 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    checkers_.flips.noted(process.id, event, now_);
                    const Complaint wrong = checkers_.causes.noted(process.index, event);
                    const bool lied = wrong && is_lied_about(process.id, event);
+                   // A lie uses up no flipped bit: a bit that flipped, too, may still be seen.
                    const bool flipped =
-                       wrong && Causes::is_breach(event) && checkers_.flips.explains(process.id, event, now_);
+                       wrong && !lied && Causes::is_breach(event) && checkers_.flips.explains(process.id, event, now_);
                    if (!flipped && !lied) chronicle_.check("L2", wrong);
                  },
                  [&](const io::Dial& io) { carry_out_io(process, io); },
