@@ -49,7 +49,7 @@ std::uint64_t loss_cap(Congestion congestion, std::uint32_t loss_ppm, std::int64
 }
 
 std::uint64_t weight_of(std::int64_t round_trip_ns) {
-  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(round_trip_ns, 1000));
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(round_trip_ns, 0) + kTurnNs);
   return std::clamp<std::uint64_t>(kWeightUnit / ns, 1, kMostWeight);
 }
 

@@ -24,7 +24,8 @@ std::uint64_t window_cap(std::uint64_t window_bytes, std::int64_t round_trip_ns)
 std::uint64_t loss_cap(Congestion congestion, std::uint32_t loss_ppm, std::int64_t round_trip_ns);
 
 // Streams that share a line get parts of it inversely proportional to their round-trip times (Casanova and Marchal,
-// RR-LIP 2002-40, known as CM02).
+// RR-LIP 2002-40, known as CM02). A line that they fill has a queue before it, which holds kTurnNs of its rate and
+// delays them alike: a near stream does not starve a far one.
 std::uint64_t weight_of(std::int64_t round_trip_ns);
 
 }  // namespace lockstep::sim::flow
