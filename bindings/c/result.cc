@@ -50,8 +50,8 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.attempt = outcome.attempt.value;
   result.hash = outcome.hash;
   result.weight = static_cast<double>(outcome.weight);
-  result.chunk_begin = outcome.chunk_begin;
-  result.chunk_count = outcome.chunk_count;
+  result.chunk_begin = outcome.chunk.begin;
+  result.chunk_count = outcome.chunk.size();
 
   result.revision = outcome.revision;
   result.lineage = outcome.lineage.value;

@@ -133,11 +133,14 @@ int bench(const BenchOptions& options) {
   }
   const bool encodes = options.encoding.up != "native" || options.encoding.down != "native";
   const bool sums = options.op == "sum" || options.op == "avg";
-  if ((encodes || options.encoding.algorithm == "direct") &&
-      (options.collective != "all_reduce" || options.type != "f32" || !sums)) {
-    throw Failure(kExitUsage, fmt::format("--up {} --down {} --algorithm {}: only an all_reduce of f32 (sum or avg) "
-                                          "supports wire formats and the direct algorithm",
-                                          options.encoding.up, options.encoding.down, options.encoding.algorithm));
+  if (encodes && (options.collective != "all_reduce" || options.type != "f32" || !sums)) {
+    throw Failure(kExitUsage,
+                  fmt::format("--up {} --down {}: only an all_reduce of f32 (sum or avg) supports wire formats",
+                              options.encoding.up, options.encoding.down));
+  }
+  if (options.encoding.algorithm != "auto" && options.collective != "all_reduce") {
+    throw Failure(kExitUsage, fmt::format("--algorithm {}: only an all_reduce can choose an algorithm",
+                                          options.encoding.algorithm));
   }
   const bool direct = options.encoding.algorithm == "direct" ||
                       (options.encoding.algorithm == "auto" && bits_of(*wire_format_named(options.encoding.up)) < 8);
@@ -213,8 +216,9 @@ void add_subject(CLI::App& command, BenchOptions& options) {
       ->capture_default_str();
   command.add_flag("--residual", options.encoding.residual, "all-reduce with error feedback; direct algorithm only");
   command
-      .add_option("--algorithm", options.encoding.algorithm,
-                  "algorithm of an all-reduce; auto: direct if --up has less than 8 bits")
+      .add_option(
+          "--algorithm", options.encoding.algorithm,
+          "algorithm of an all-reduce; auto: direct if --up has less than 8 bits, or members are far from each other")
       ->transform(sim::one_of({"auto", "ring", "direct"}))
       ->capture_default_str();
 }

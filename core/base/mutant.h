@@ -193,6 +193,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   /* causes */ \
   X(kPauseIsSilence, "pause-is-silence", "L2", kRare, "a pause of the coordinator counts as silence of its peers") \
   X(kSuspectStays, "suspect-stays", "L2", kRare, "a peer that was once silent keeps half of the time limit") \
+  X(kChoosesAlone, "chooses-alone", "S1 S2 L1 L2 L4 assert", kCommon, \
+    "the first rank of a ring takes the direct algorithm by itself") \
   X(kBrokenForEver, "broken-for-ever", "L2", kRare, "a link that was broken once counts as broken forever") \
   /* waits */ \
   X(kWaitUntold, "wait-untold", "L6", kRare, "nobody is told for whom a call waits") \

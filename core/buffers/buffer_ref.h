@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kStandingBufferBytes = 65'536;
 // Slots for segments of rounds that this peer has not launched yet. Only slots in use need memory.
 inline constexpr BufferId kEarlyBuffer{2};
 inline constexpr std::uint64_t kEarlySlotBytes = 16'384;
-inline constexpr std::uint32_t kEarlySlots = 256;
+inline constexpr std::uint32_t kEarlySlots = 2048;
 inline constexpr std::uint32_t kEarlySlotsEach = 128;  // the most slots that one neighbour can occupy
 // Slots of the same size for small sends of members that no receive has taken.
 inline constexpr BufferId kEarlySendBuffer{3};

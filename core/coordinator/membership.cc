@@ -149,6 +149,18 @@ std::vector<wire::Member> Membership::next_members(const std::set<PeerId>& gone,
   return members;
 }
 
+std::vector<GroupId> Membership::unmeshed(const std::vector<wire::Member>& members) const {
+  std::set<GroupId> groups;
+  if (broken_.empty()) return {};
+  std::map<PeerId, GroupId> group_of;
+  for (const wire::Member& member : members) group_of.emplace(member.id, member.group);
+  for (const auto& [pair, mark] : broken_) {
+    const auto first = group_of.find(pair.first);
+    if (first != group_of.end() && group_of.contains(pair.second)) groups.insert(first->second);
+  }
+  return {groups.begin(), groups.end()};
+}
+
 void Membership::install(wire::View view, const std::set<PeerId>& left) {
   if (view_.members.empty() && !view.members.empty()) {
     auto_admit_ = candidates_.at(view.members.front().id).auto_admit;

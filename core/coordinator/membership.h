@@ -73,6 +73,9 @@ class Membership {
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 
+  // The groups of these members in which a pair is marked as broken, or as one to avoid.
+  [[nodiscard]] std::vector<GroupId> unmeshed(const std::vector<wire::Member>& members) const;
+
   // Installs the view. Its members wait no longer. `left`: peers that are not in it because they have left.
   void install(wire::View view, const std::set<PeerId>& left = {});
 

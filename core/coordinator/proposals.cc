@@ -55,6 +55,7 @@ std::optional<Proposal> Proposals::complete_change(Proposal draft, std::set<Grou
   view.term = context_.options.term;
   view.number = same ? membership_.view().number : last_view_.next();
   view.cohort = membership_.view().cohort;
+  view.unmeshed = same ? membership_.view().unmeshed : membership_.unmeshed(view.members);
   return draft;
 }
 
@@ -94,6 +95,7 @@ std::optional<Proposal> Proposals::draft_admission() {
   view.number = last_view_.next();
   view.cohort = CohortId{view.number.value};
   view.members = membership_.next_members({}, admissible);
+  view.unmeshed = membership_.unmeshed(view.members);
   return draft;
 }
 

@@ -181,7 +181,7 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
 std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
                                                           const Change& change) const {
   const std::vector<wire::Member>& members = members_of(key, attempt);
-  if (members.size() > kMaxPeerCommit || mutant(Mutant::kAgreedIsTakenBack)) return {};
+  if (members.size() > kMaxMeshed || mutant(Mutant::kAgreedIsTakenBack)) return {};
   std::map<std::uint64_t, std::size_t> members_with;  // by hash
   std::set<std::uint64_t> agreed;
   std::size_t left = 0;

@@ -51,6 +51,17 @@ struct FoldJob {
   std::uint64_t expected = 0;
 };
 
+// into = ((from[0] op from[1]) op ...) op own, divided by `divisor` unless it is 0; checksum(into). `from`: consecutive
+// contributions, each as long as `own`, each of which a VerifyJob has verified.
+struct FoldAllJob {
+  BufferRef into;  // no common byte with the others
+  BufferRef from;
+  BufferRef own;  // this peer's contribution
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t divisor = 0;  // number of contributors for an average, else 0
+};
+
 // ---- `count` f32 elements in a wire format (coding.h) ----
 
 // into = encode(weight * (from + residual)); checksum(into).
@@ -114,7 +125,7 @@ struct UpdateResidualJob {
 };
 
 using JobWork = std::variant<HashJob, DigestJob, CopyJob, VerifyJob, FoldJob, EncodeJob, RecodeJob, GatherJob, CheckJob,
-                             DecodeJob, UpdateResidualJob>;
+                             DecodeJob, UpdateResidualJob, FoldAllJob>;
 
 struct KernelJob {
   JobToken token;
@@ -147,7 +158,7 @@ constexpr JobMemory memory_of(const JobWork& work) {
 
 struct JobResult {
   bool intact = true;  // the received bytes have the stated checksum; otherwise `into` is unspecified
-  // HashJob, VerifyJob, CheckJob: of `from`; FoldJob, EncodeJob, RecodeJob, GatherJob: of `into`; else 0
+  // HashJob, VerifyJob, CheckJob: of `from`; FoldJob, FoldAllJob, EncodeJob, RecodeJob, GatherJob: of `into`; else 0
   std::uint64_t checksum = 0;
   Digest digest{};  // DigestJob
   // RecodeJob, CheckJob: `from` is intact, but not an encoding of `count` elements; `into` is unspecified.

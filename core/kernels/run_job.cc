@@ -43,6 +43,27 @@ void copy(std::span<std::byte> into, std::span<const std::byte> from) {
   if (!from.empty()) std::memmove(into.data(), from.data(), from.size());
 }
 
+// The first two contributions are folded where the result goes, then each other one is folded in.
+JobResult run_fold_all(const FoldAllJob& job, std::span<std::byte> into, std::span<const std::byte> from,
+                       std::span<const std::byte> own) {
+  LOCKSTEP_ASSERT(into.size() == own.size() && (own.empty() || (!from.empty() && from.size() % own.size() == 0)));
+  const bool average = job.op == ReduceOp::kAvg && job.divisor != 0;
+  const StandardFloats standard_floats;
+  ChecksumStream result;
+  for (std::size_t at = 0; at < own.size(); at += kBlockBytes) {
+    const std::size_t size = std::min(kBlockBytes, own.size() - at);
+    const auto block = into.subspan(at, size);
+    copy(block, from.subspan(at, size));
+    for (std::size_t begin = own.size(); begin < from.size(); begin += own.size()) {
+      fold(job.type, job.op, block, block, from.subspan(begin + at, size));
+    }
+    fold(job.type, job.op, block, block, own.subspan(at, size));
+    if (average) divide(job.type, block, job.divisor);
+    result.update(block);
+  }
+  return {.checksum = result.value()};
+}
+
 }  // namespace
 
 JobResult run_job(const JobWork& work, std::span<std::byte> into, std::span<const std::byte> from,
@@ -59,6 +80,7 @@ JobResult run_job(const JobWork& work, std::span<std::byte> into, std::span<cons
                           return JobResult{.intact = found == job.expected, .checksum = found};
                         },
                         [&](const FoldJob& job) { return run_fold(job, into, from, own); },
+                        [&](const FoldAllJob& job) { return run_fold_all(job, into, from, own); },
                         [&](const EncodeJob& job) { return run_encode(job, into, from, residual); },
                         [&](const RecodeJob& job) { return run_recode(job, into, from, own); },
                         [&](const GatherJob& job) { return run_gather(job, into, from, own, residual); },

@@ -16,6 +16,10 @@ static_assert(ring::kWholeBytes <= kEarlySlotBytes);
 // Of each neighbour: as many rounds as it can run ahead of us, of this attempt and of one that was given up.
 constexpr std::size_t kMaxEntries = std::size_t{2} * kMaxRoundsInFlight;
 
+bool is_of(const std::tuple<RoundKey, Generation, PeerId>& name, const RoundKey& key, Generation attempt) {
+  return std::get<RoundKey>(name) == key && std::get<Generation>(name) == attempt;
+}
+
 }  // namespace
 
 bool EagerReceiveBuffer::expect(PeerId from, const wire::Offer& offer) {
@@ -29,7 +33,7 @@ bool EagerReceiveBuffer::expect(PeerId from, const wire::Offer& offer) {
       static_cast<std::size_t>(std::count_if(entries_.begin(), entries_.end(), is_its)) >= kMaxEntries) {
     return false;
   }
-  entries_.emplace(name, Entry{offer.what, offer.follows, false, std::nullopt, {}});
+  entries_.emplace(name, Entry{offer.what, offer.follows, {}});
   return true;
 }
 
@@ -38,12 +42,13 @@ ring::Operation::Place EagerReceiveBuffer::begin(PeerId from, StreamId stream, c
   stream_closed(stream);
   const Name name{segment.key, generation_of(segment.attempt), from};
   const auto at = entries_.find(name);
-  if (at == entries_.end() || at->second.segment || is_filling(name)) return {Landing::kSink, {}};
+  const bool wanted = at != entries_.end() && !at->second.early.contains(segment.index);
+  if (!wanted || is_filling(name, segment.index)) return {Landing::kSink, {}};
   if (segment.phase != wire::Phase::kReduceScatter) return {Landing::kSink, {}};  // of a round that was given up here
   if (segment.length > kEarlySlotBytes) return {Landing::kNonsense, {}};
   const std::optional<BufferRef> slot = take_slot(from, segment.length);
   if (!slot) return {Landing::kNonsense, {}};  // more than it may have under way
-  fillings_.emplace(stream, Filling{name, *slot});
+  fillings_.emplace(stream, Filling{name, segment.index, *slot});
   return {Landing::kPlace, *slot};
 }
 
@@ -52,12 +57,12 @@ EagerReceiveBuffer::Entry* EagerReceiveBuffer::landed(StreamId stream, const wir
   LOCKSTEP_ASSERT(filling != fillings_.end() && filling->second.slot == segment.into);
   const auto at = entries_.find(filling->second.name);
   fillings_.erase(filling);
-  if (at == entries_.end() || at->second.segment || segment.taken_back) {
+  const bool wanted = at != entries_.end() && !at->second.early.contains(segment.segment.index);
+  if (!wanted || segment.taken_back) {
     free_slot(segment.into);
     return nullptr;
   }
-  at->second.segment = segment;
-  at->second.stream = stream;
+  at->second.early.emplace(segment.segment.index, Early{segment, stream, false});
   return &at->second;
 }
 
@@ -73,40 +78,51 @@ EagerReceiveBuffer::Entry* EagerReceiveBuffer::find(PeerId from, const RoundKey&
   return at == entries_.end() ? nullptr : &at->second;
 }
 
-void EagerReceiveBuffer::used(PeerId from, const RoundKey& key, Generation attempt) {
+std::vector<PeerId> EagerReceiveBuffer::offering(const RoundKey& key, Generation attempt) const {
+  std::vector<PeerId> from;
+  for (auto at = entries_.lower_bound({key, attempt, {}}); at != entries_.end() && is_of(at->first, key, attempt); ++at)
+    from.push_back(std::get<PeerId>(at->first));
+  return from;
+}
+
+// The entry stays as long as more of its segments may come.
+void EagerReceiveBuffer::used(PeerId from, const RoundKey& key, Generation attempt, SegmentIndex index) {
   const auto at = entries_.find({key, attempt, from});
-  LOCKSTEP_ASSERT(at != entries_.end() && at->second.taken);
-  erase(at);
+  LOCKSTEP_ASSERT(at != entries_.end());
+  const auto early = at->second.early.find(index);
+  LOCKSTEP_ASSERT(early != at->second.early.end() && early->second.taken);
+  free_slot(early->second.segment.into);
+  at->second.early.erase(early);
+  if (at->second.early.empty() && !is_filling(at->first, std::nullopt)) entries_.erase(at);
 }
 
 void EagerReceiveBuffer::drop(const RoundKey& key, Generation attempt) {
-  const auto is_it = [&](const Name& name) {
-    return std::get<RoundKey>(name) == key && std::get<Generation>(name) == attempt;
-  };
-  for (auto at = entries_.lower_bound({key, attempt, {}}); at != entries_.end() && is_it(at->first);) at = erase(at);
+  for (auto at = entries_.lower_bound({key, attempt, {}}); at != entries_.end() && is_of(at->first, key, attempt);)
+    at = erase(at);
   std::erase_if(fillings_, [&](const auto& filling) {
-    if (!is_it(filling.second.name)) return false;
+    if (!is_of(filling.second.name, key, attempt)) return false;
     free_slot(filling.second.slot);
     return true;
   });
 }
 
 EagerReceiveBuffer::Entries::iterator EagerReceiveBuffer::erase(Entries::iterator at) {
-  if (at->second.segment) free_slot(at->second.segment->into);
+  for (const auto& [index, early] : at->second.early) free_slot(early.segment.into);
   return entries_.erase(at);
 }
 
-bool EagerReceiveBuffer::is_filling(const Name& name) const {
-  return std::any_of(fillings_.begin(), fillings_.end(), [&](const auto& entry) { return entry.second.name == name; });
+bool EagerReceiveBuffer::is_filling(const Name& name, std::optional<SegmentIndex> index) const {
+  return std::any_of(fillings_.begin(), fillings_.end(), [&](const auto& entry) {
+    return entry.second.name == name && (!index || entry.second.index == *index);
+  });
 }
 
 std::size_t EagerReceiveBuffer::slots_of(PeerId from) const {
-  const auto filled = std::count_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return entry.second.segment && std::get<PeerId>(entry.first) == from;
-  });
+  std::size_t filled = 0;
+  for (const auto& [name, entry] : entries_) filled += std::get<PeerId>(name) == from ? entry.early.size() : 0;
   const auto filling = std::count_if(fillings_.begin(), fillings_.end(),
                                      [&](const auto& entry) { return std::get<PeerId>(entry.second.name) == from; });
-  return static_cast<std::size_t>(filled + filling);
+  return filled + static_cast<std::size_t>(filling);
 }
 
 std::optional<BufferRef> EagerReceiveBuffer::take_slot(PeerId from, std::uint32_t length) {

@@ -12,6 +12,7 @@
 #include "core/io/stream.h"
 #include "core/kernels/job.h"
 #include "core/peer/world_sizes.h"
+#include "core/ring/schedule.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
 
@@ -45,11 +46,11 @@ struct Outcome {
   WorldSizes sizes;               // committed rounds: of the view in which the attempt began; else of the newest view
   std::vector<PeerId> newcomers;  // admit: the peers that joined during the call
   std::uint64_t hash = 0;         // committed rounds: of the result, the same on every peer
-  std::uint32_t retries = 0;      // attempts that were given up because a member was lost or left
-  std::uint64_t bytes_sent = 0;   // payload on the wire, this call, all attempts
+  wire::Algorithm algorithm = wire::Algorithm::kRing;  // committed all-reduces: the one that was taken
+  std::uint32_t retries = 0;                           // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;                        // payload on the wire, this call, all attempts
   std::uint64_t bytes_received = 0;
-  std::uint64_t chunk_begin = 0;  // reduce-scatter with one tensor: which elements of the input `recv` now holds
-  std::uint64_t chunk_count = 0;
+  ring::Chunk chunk;                  // reduce-scatter with one tensor: the elements of the input that `recv` now holds
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block
   float weight = 0;  // committed rounds: what all contributions weigh together, of an average with weights
   // committed rounds: how the watched states of contributors differ; sync: the states that it has repaired (rule 55)

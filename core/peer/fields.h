@@ -139,11 +139,12 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("largest_group", m.sizes.largest_group);
   a("newcomers", m.newcomers);
   a("hash", m.hash);
+  a("algorithm", m.algorithm);
   a("retries", m.retries);
   a("bytes_sent", m.bytes_sent);
   a("bytes_received", m.bytes_received);
-  a("chunk_begin", m.chunk_begin);
-  a("chunk_count", m.chunk_count);
+  a("chunk_begin", m.chunk.begin);
+  a("chunk_end", m.chunk.end);
   a("blocks", m.blocks);
   a("weight", m.weight);
   a("state_difference", m.state_difference);

@@ -12,14 +12,23 @@ namespace lockstep::peer {
 // Segments of an attempt that was given up may still lie in their slots when the next ones come.
 static_assert(2 * kMaxEagerSegments <= kEarlySlotsEach);
 
-void Greetings::greet(Round& round, std::size_t eager) {
+void Greetings::greet(Round& round, std::uint32_t eager) {
   Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
-  if (!operation.is_one_small_segment()) return announce(round);
-  if (!operation.sends_partial()) return operation.grant_eager();  // receivers have launched when the final comes
-  attempt.eager = eager < context_.options.eager_segments;
-  if (attempt.eager) return operation.grant_eager();
-  context_.mesh.say(attempt.downstream(), wire::Offer{*round.key, round.generation, round.what, false});
+  const auto may_go = [&](std::uint32_t segments) { return eager + segments <= context_.options.eager_segments; };
+  if (operation.is_one_small_segment()) {
+    if (!operation.sends_partial()) return operation.grant_eager();  // receivers have launched when the final comes
+    attempt.eager = may_go(1) ? 1 : 0;
+    if (attempt.eager > 0) return operation.grant_eager();
+    context_.mesh.say(attempt.downstream(), wire::Offer{*round.key, round.generation, round.what, false});
+    return;
+  }
+  const std::uint32_t segments = operation.eager_segments();
+  if (segments > 0 && may_go(segments) && std::uint64_t{eager + segments} * attempt.world() <= kEarlySlots / 4) {
+    attempt.eager = segments;
+    operation.grant_eager();
+  }
+  announce(round);
 }
 
 void Greetings::announce(const Round& round) {
@@ -41,33 +50,38 @@ void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> 
   }
 }
 
-void Greetings::offer_again(Round& round, StripeIndex stripe, StreamId stream) {
+void Greetings::offer_again(Round& round, Rank receiver, StripeIndex stripe, StreamId stream) {
   const Attempt& attempt = *round.attempt;
   ring::Operation& operation = *attempt.operation;
-  if (attempt.downstream_ready || !operation.is_one_small_segment() || !operation.sends_partial()) return;
-  if (attempt.eager) {
-    operation.send_partial_again(stripe, stream);
+  if (attempt.eager > 0) {
+    // Although the receiver may have launched: its Ready can overtake the welcome of this stream, on another stripe.
+    operation.send_partial_again(receiver, stripe, stream);
     operation.prepare(context_.jobs.collected());
     return context_.start_jobs(attempt.jobs);
   }
+  if (!operation.is_one_small_segment() || !operation.sends_partial() || attempt.downstream_ready) return;
   context_.mesh.say_on(stream, wire::Offer{*round.key, round.generation, round.what, false});
 }
 
-std::string Greetings::take_early(Round& round) {
+std::string Greetings::take_early(Round& round, PeerId from) {
   const Attempt& attempt = *round.attempt;
-  EagerReceiveBuffer::Entry* early = announcements_.eager().find(attempt.upstream(), attempt.key, attempt.generation);
-  if (early == nullptr || early->taken) return {};
-  if (std::string why = compare(round, attempt.upstream(), early->what); !why.empty()) return why;
-  if (!early->follows) {
+  EagerReceiveBuffer::Entry* entry = announcements_.eager().find(from, attempt.key, attempt.generation);
+  if (entry == nullptr) return {};
+  if (std::string why = compare(round, from, entry->what); !why.empty()) return why;
+  const std::optional<Rank> sender = attempt.sender(from);
+  if (!sender) return {};
+  if (!entry->follows) {
     announce(round);
     return {};
   }
-  if (!early->segment || !attempt.operation) return {};
-  early->taken = true;
-  const wire::SegmentEnded& segment = *early->segment;
-  if (!attempt.operation->take(segment.segment, segment.into, segment.checksum, early->stream,
-                               context_.jobs.collected())) {
-    context_.mesh.reset(early->stream, "a segment that no round expects", context_.now, context_.out());
+  if (!attempt.operation) return {};
+  for (auto& [index, early] : entry->early) {
+    if (std::exchange(early.taken, true)) continue;
+    const wire::SegmentEnded& segment = early.segment;
+    if (!attempt.operation->take(*sender, segment.segment, segment.into, segment.checksum, early.stream,
+                                 context_.jobs.collected())) {
+      context_.mesh.reset(early.stream, "a segment that no round expects", context_.now, context_.out());
+    }
   }
   context_.start_jobs(attempt.jobs);
   return {};
@@ -92,6 +106,13 @@ bool Greetings::grant(Round& round, Rank receiver, const wire::Ready& ready, Str
 }
 
 // ---- rank parameters ----
+
+void Greetings::tell_rank_parameters(const Round& round) {
+  if (!round.attempt->direct) return;
+  for (const PeerId peer : *round.attempt->ring) {
+    if (peer != context_.options.id) tell_rank_parameters(round, peer);
+  }
+}
 
 void Greetings::tell_rank_parameters(const Round& round, PeerId to) {
   const Attempt& attempt = *round.attempt;

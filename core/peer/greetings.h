@@ -23,20 +23,20 @@ class Greetings {
 
   // ---- Ready and Offer ----
 
-  // With the operation. A round of one small segment is offered to downstream, or sent without a request while fewer
-  // than so many are; any other is announced to those whose segments come here. `eager`: the rounds whose segments go
-  // without a request.
-  void greet(Round& round, std::size_t eager);
+  // With the operation. A round of one small segment is offered to downstream, or sent without a request; any other is
+  // announced to those whose segments come here, and a direct one of few small segments goes without a request, too.
+  // `eager`: the segments of all rounds that a neighbour gets without a request.
+  void greet(Round& round, std::uint32_t eager);
   // To everybody whose segments come here.
   void announce(const Round& round);
   // To one of them; on one stream, or on any.
   void announce(const Round& round, PeerId to, std::optional<StreamId> stream = std::nullopt);
-  // Repeats on a new stream what was offered or sent on a stream that is gone. Downstream tells what it has, once it
+  // Repeats on a new stream what was offered or sent on a stream that is gone. A receiver tells what it has, once it
   // has launched.
-  void offer_again(Round& round, StripeIndex stripe, StreamId stream);
-  // Takes what upstream has offered or sent before the launch. Not empty: the arguments differ, and this is why the
-  // round stops.
-  [[nodiscard]] std::string take_early(Round& round);
+  void offer_again(Round& round, Rank receiver, StripeIndex stripe, StreamId stream);
+  // Takes what this neighbour has offered or sent before the launch. Not empty: the arguments differ, and this is why
+  // the round stops.
+  [[nodiscard]] std::string take_early(Round& round, PeerId from);
   // Compares the arguments of a neighbour. Not empty: they differ, and this is why the round stops.
   [[nodiscard]] std::string compare(Round& round, PeerId from, const wire::Descriptor& what);
   // The receiver has places. False: it names other segments than this round has.
@@ -44,6 +44,8 @@ class Greetings {
 
   // ---- rank parameters: once around the ring; with the direct algorithm from everybody to everybody ----
 
+  // With the direct algorithm: to everybody at once. Who has not launched the round yet says Ready, and is told again.
+  void tell_rank_parameters(const Round& round);
   // What downstream, or a peer that is ready, may not know yet.
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.

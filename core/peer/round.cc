@@ -6,6 +6,7 @@
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
 #include "core/base/overloaded.h"
+#include "core/ring/choice.h"
 #include "core/ring/exchange_operation.h"
 #include "core/wire/limits.h"
 
@@ -39,8 +40,9 @@ Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort:
       distance(among.distance),
       sizes(among.sizes),
       peer_commit(among.peer_commit),
-      direct((what.algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) &&
-             among.ring->size() > 1) {
+      algorithm(ring::choose(what, static_cast<std::uint32_t>(ring->size()),
+                             among.meshed || (mutant(Mutant::kChoosesAlone) && self == ring->front()))),
+      direct((algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) && among.ring->size() > 1) {
   const auto me = std::find(ring->begin(), ring->end(), self);
   LOCKSTEP_ASSERT(me != ring->end());
   rank = Rank{static_cast<std::uint32_t>(me - ring->begin())};
@@ -54,25 +56,25 @@ std::optional<Rank> Attempt::other(PeerId peer) const {
 
 void Attempt::agree(PeerId member, const wire::Done& done) {
   const auto at = std::find(ring->begin(), ring->end(), member);
-  if (at == ring->end() || (agreed != 0 && agreed_hash != done.hash)) return;
+  if (at == ring->end() || (agreed.ranks != 0 && agreed.hash != done.hash)) return;
   const bool drifted =
-      done.state_fingerprint != 0 && agreed_fingerprint != 0 && done.state_fingerprint != agreed_fingerprint;
+      done.state_fingerprint != 0 && agreed.fingerprint != 0 && done.state_fingerprint != agreed.fingerprint;
   if (drifted && !mutant(Mutant::kWatchBlind)) return;
-  agreed |= 1U << static_cast<std::uint32_t>(at - ring->begin());
-  agreed_hash = done.hash;
-  if (done.state_fingerprint != 0) agreed_fingerprint = done.state_fingerprint;
+  agreed.ranks |= std::uint64_t{1} << static_cast<std::uint32_t>(at - ring->begin());
+  agreed.hash = done.hash;
+  if (done.state_fingerprint != 0) agreed.fingerprint = done.state_fingerprint;
 }
 
 bool Attempt::agrees(PeerId member) const {
   const auto at = std::find(ring->begin(), ring->end(), member);
-  return at != ring->end() && (agreed >> static_cast<std::uint32_t>(at - ring->begin()) & 1U) != 0;
+  return at != ring->end() && (agreed.ranks >> static_cast<std::uint32_t>(at - ring->begin()) & 1U) != 0;
 }
 
 bool Attempt::all_agree(std::uint64_t hash) const {
-  if (agreed == 0) return false;
-  LOCKSTEP_ASSERT(world() <= kMaxPeerCommit);
-  const std::uint32_t all = (1U << (world() - (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0))) - 1;
-  return (agreed & all) == all && agreed_hash == hash;
+  if (agreed.ranks == 0) return false;
+  LOCKSTEP_ASSERT(world() <= kMaxMeshed);
+  const std::uint64_t all = UINT64_MAX >> (64 - world() + (mutant(Mutant::kAgreesWithoutOne) ? 1 : 0));
+  return (agreed.ranks & all) == all && agreed.hash == hash;
 }
 
 std::vector<std::uint64_t> Attempt::known_rank_parameters() const {
@@ -99,7 +101,7 @@ void Round::assert_invariants() const {
   LOCKSTEP_ASSERT(attempt.has_value() && attempt->rank.value < attempt->world());
   // Rule 31: what neighbours say of this round names the attempt that runs here.
   LOCKSTEP_ASSERT(attempt->generation == generation);
-  LOCKSTEP_ASSERT(!attempt->peer_commit || attempt->world() <= kMaxPeerCommit);
+  LOCKSTEP_ASSERT(!attempt->peer_commit || attempt->world() <= kMaxMeshed);
   if (is<stage::Digesting>() || is<stage::Claimed>()) LOCKSTEP_ASSERT(sync != nullptr);
   if (is<stage::Running>()) LOCKSTEP_ASSERT(moves());
   LOCKSTEP_ASSERT(operation() == nullptr || attempt->jobs.has_value());
@@ -143,7 +145,8 @@ PeerId Round::receiver_that_is_no_member() const {
 }
 
 ring::Segmenting Round::segmenting(const Options& options) const {
-  return {options.segment_bytes, attempt->distance, request.formats, direct_room(request), options.turns};
+  return {options.segment_bytes, attempt->distance,    request.formats,
+          attempt->algorithm,    direct_room(request), options.turns};
 }
 
 std::optional<Error> Round::validate_operation(const Options& options) const {

@@ -49,10 +49,11 @@ struct Attempt {
   ring::Distance distance = ring::Distance::kFar;
   WorldSizes sizes;                                           // of the view in which its generation began
   bool peer_commit = false;                                   // rule 14 may apply
+  wire::Algorithm algorithm = wire::Algorithm::kRing;         // of an all-reduce
   bool direct = false;                                        // every rank sends to every other; there is another
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
-  bool eager = false;                                         // its segment goes to downstream without a Ready
+  std::uint32_t eager = 0;                                    // segments that a neighbour gets without a Ready
   bool silent = false;                                        // no neighbour has heard of it (rule 43)
   bool told_wait = false;                                     // the coordinator knows that it waits (rule 54)
   std::uint64_t moved = 0;                                    // bytes, when a long wait was last looked for
@@ -63,9 +64,16 @@ struct Attempt {
 
   // Peer commit: the ranks that are done with one hash, a bit for each; that hash; and the fingerprint of the states
   // that some of them watch, 0 for none.
-  std::uint32_t agreed = 0;
-  std::uint64_t agreed_hash = 0;
-  std::uint64_t agreed_fingerprint = 0;
+  struct Agreed {
+    std::uint64_t ranks = 0;
+    std::uint64_t hash = 0;
+    std::uint64_t fingerprint = 0;
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(ranks, hash, fingerprint);
+    }
+  };
+  Agreed agreed;
 
   [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ring->size()); }
   [[nodiscard]] Rank before() const { return Rank{(rank.value + world() - 1) % world()}; }
@@ -94,8 +102,8 @@ struct Attempt {
   // Left out: operation, which its round saves.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(key, generation, ring, rank, distance, sizes, peer_commit, direct, mismatched, downstream_ready, eager,
-          silent, told_wait, moved, rank_parameters, jobs, agreed, agreed_hash, agreed_fingerprint);
+    a.all(key, generation, ring, rank, distance, sizes, peer_commit, algorithm, direct, mismatched, downstream_ready,
+          eager, silent, told_wait, moved, rank_parameters, jobs, agreed);
   }
 };
 

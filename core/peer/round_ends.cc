@@ -19,11 +19,10 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   outcome.contributors = attempt.ring;
   outcome.sizes = attempt.sizes;
   outcome.hash = round.hash;
+  outcome.algorithm = attempt.algorithm;
   const Request& request = round.request;
   if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
-    const auto chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
-    outcome.chunk_begin = chunk.begin;
-    outcome.chunk_count = chunk.size();
+    outcome.chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
   }
   if (wire::has_blocks(request.collective)) {
     for (const std::uint64_t bytes : attempt.known_rank_parameters())

@@ -21,16 +21,22 @@ void Rounds::exchange_greetings(Round& round) {
   if (attempt.world() == 1) return;
   greetings_.announce(round);
   take_readies(round);
-  const PeerId upstream = attempt.upstream();
-  const auto* const early = announcements_.eager().find(upstream, attempt.key, attempt.generation);
-  if (early != nullptr) stops_as_mismatch(round, upstream, greetings_.compare(round, upstream, early->what));
+  for (const PeerId from : announcements_.eager().offering(attempt.key, attempt.generation)) {
+    const auto* const early = announcements_.eager().find(from, attempt.key, attempt.generation);
+    stops_as_mismatch(round, from, greetings_.compare(round, from, early->what));
+  }
 }
 
-std::size_t Rounds::eager_rounds() const {
-  return static_cast<std::size_t>(std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) {
-    const std::optional<Attempt>& attempt = entry.second.attempt;
-    return attempt && attempt->eager;
-  }));
+void Rounds::take_early(Round& round) {
+  const Attempt& attempt = *round.attempt;
+  for (const PeerId from : announcements_.eager().offering(attempt.key, attempt.generation))
+    stops_as_mismatch(round, from, greetings_.take_early(round, from));
+}
+
+std::uint32_t Rounds::eager_segments() const {
+  std::uint32_t segments = 0;
+  for (const auto& [order, round] : rounds_) segments += round.attempt ? round.attempt->eager : 0;
+  return segments;
 }
 
 // Rule 10.
@@ -78,13 +84,15 @@ void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
   if (offer.key.group != context_.options.group) return reset("an offer of another group's round");
   Round* round = find_or_pull(offer.key);
   if (round != nullptr && round->runs(offer.key, offer.attempt)) {
-    if (from != round->attempt->upstream()) return;
+    if (!round->attempt->other(from)) return;
     if (stops_as_mismatch(*round, from, greetings_.compare(*round, from, offer.what))) return;
-    const bool asks = !offer.follows && round->operation() != nullptr && round->operation()->is_one_small_segment();
+    const bool asks = !offer.follows && from == round->attempt->upstream() && round->operation() != nullptr &&
+                      round->operation()->is_one_small_segment();
     if (asks && !mutant(Mutant::kOfferUnanswered)) greetings_.announce(*round);
+    if (!round->is<stage::ExchangingParameters>()) return;  // there is an operation that has places
+  } else if (!views_.is_to_come(offer.key, offer.attempt, round != nullptr) || mutant(Mutant::kEarlyForgotten)) {
     return;
   }
-  if (!views_.is_to_come(offer.key, offer.attempt, round != nullptr) || mutant(Mutant::kEarlyForgotten)) return;
   if (round == nullptr) refuse_unlaunched(offer.key, offer.attempt);
   if (!announcements_.eager().expect(from, offer)) reset("more offers than rounds can be in flight");
 }
@@ -166,7 +174,7 @@ void Rounds::on_segment_ended(PeerId from, StreamId stream, const wire::SegmentE
   Round* round = running(segment.segment);
   if (segment.into.id == kEarlyBuffer) {
     const bool kept = announcements_.eager().landed(stream, segment) != nullptr;
-    if (kept && round != nullptr) stops_as_mismatch(*round, from, greetings_.take_early(*round));
+    if (kept && round != nullptr) stops_as_mismatch(*round, from, greetings_.take_early(*round, from));
     return;
   }
   const std::optional<Rank> sender = round == nullptr ? std::nullopt : round->attempt->sender(from);
@@ -209,7 +217,7 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
     if (!receiver) continue;
     const auto next = operation->next(*receiver, stripe, stream);
     if (!next) continue;
-    if (round.attempt->eager && next->phase == wire::Phase::kReduceScatter) {
+    if (next->eager) {
       writer.message(wire::Offer{*round.key, round.generation, round.what, true}, term);
     }
     const auto length = static_cast<std::uint32_t>(next->payload.length);
@@ -232,9 +240,10 @@ void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
     if (attempt.world() < 2) continue;
     if (round.sync) round.sync->relinked(peer);
     if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
-    if (attempt.direct || attempt.downstream() != peer) continue;
-    if (attempt.downstream_ready) greetings_.tell_rank_parameters(round, peer);
-    if (attempt.operation) greetings_.offer_again(round, stripe, stream);
+    const std::optional<Rank> receiver = attempt.receiver(peer);
+    if (!receiver) continue;
+    if (attempt.downstream_ready && !attempt.direct) greetings_.tell_rank_parameters(round, peer);
+    if (attempt.operation) greetings_.offer_again(round, *receiver, stripe, stream);
   }
 }
 

@@ -161,7 +161,7 @@ void Rounds::begin_attempt(Round& round) {
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
   look_at_ = std::min(
       look_at_, std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat));
-  if (attempt.direct) go_direct();
+  if (attempt.direct && !among.meshed) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
     return RoundEnds::begin(round, ends_.outcome_of(round, round.stop->status, round.stop->text), false);
@@ -192,6 +192,7 @@ void Rounds::begin_attempt(Round& round) {
     attempt.rank_parameters.resize(attempt.world());
     if (attempt.world() > 1) greetings_.announce(round);
     learn_rank_parameter(round, attempt.rank, *parameter);
+    greetings_.tell_rank_parameters(round);
     if (round.is<stage::ExchangingParameters>()) take_readies(round);
     return;
   }
@@ -230,11 +231,11 @@ void Rounds::begin_operation(Round& round) {
   attempt.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.stage = stage::Running{};
   if (attempt.world() > 1) {
-    greetings_.greet(round, eager_rounds());
+    take_early(round);
+    greetings_.greet(round, eager_segments());
     attempt.silent = attempt.operation->is_one_small_segment();
     if (attempt.silent) announce_at_ = std::min(announce_at_, context_.now + context_.options.link_heartbeat / 4);
     take_readies(round);
-    stops_as_mismatch(round, attempt.upstream(), greetings_.take_early(round));
   }
   if (!round.is<stage::Running>()) return;
   attempt.operation->prepare(context_.jobs.collected());
@@ -252,7 +253,8 @@ void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {
   const Attempt& attempt = *round.attempt;
   const auto finished = attempt.operation->job_done(Jobs::own(in.token), in.result, context_.jobs.collected());
   start_jobs(round);
-  if (finished.used_early) announcements_.eager().used(attempt.upstream(), attempt.key, attempt.generation);
+  if (const auto& early = finished.used_early)
+    announcements_.eager().used(attempt.peer_at(early->from), attempt.key, attempt.generation, early->index);
   if (finished.corrupt) {  // rule 35
     context_.mesh.reopen(finished.stream, attempt.peer_at(finished.from), "a segment whose checksum is wrong",
                          context_.now, context_.out());

@@ -248,7 +248,9 @@ class Rounds final : public NeighbourOwner {
   [[nodiscard]] std::string busy(Tag tag, const std::string& transfer) const;
 
   void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
-  [[nodiscard]] std::size_t eager_rounds() const;
+  [[nodiscard]] std::uint32_t eager_segments() const;
+  // What neighbours have offered, or sent, before this peer began the round.
+  void take_early(Round& round);
   // `why`: how the arguments of this neighbour differ; empty: they do not. True: the round is asked to stop.
   bool stops_as_mismatch(Round& round, PeerId from, std::string why);
   // A sync needs no greeting to go on. Neighbours that have called something else with this tag see the difference.

@@ -93,7 +93,10 @@ std::optional<std::string> Views::validate_numbers(const wire::Propose& proposal
     return "proposed view " + number(next.number) + " after " + number(now.number);
   }
   if (next.cohort < now.cohort) return "proposed cohort " + number(next.cohort) + " after " + number(now.cohort);
-  if (!changes && next.members != now.members) return "proposed other members under the same number";
+  if (std::ranges::adjacent_find(next.unmeshed, std::ranges::greater_equal{}) != next.unmeshed.end())
+    return "proposed a view whose unmeshed groups are mixed up";
+  if (!changes && (next.members != now.members || next.unmeshed != now.unmeshed))
+    return "proposed other members under the same number";
   const auto is_new = [&](const wire::Member& member) { return !has_member(now, member.id); };
   if (!admits && std::any_of(next.members.begin(), next.members.end(), is_new)) {
     return "proposed a new member without an admission";
@@ -214,7 +217,7 @@ void Views::add_ring(const Cohort::Roster& roster, bool direct, bool needed, Lin
     const auto before = links.find(peer);
     links[peer] = {addresses_.at(peer), needed || (before != links.end() && before->second.needed)};
   }
-  if (!roster.peer_commit && !direct) return;
+  if (!roster.peer_commit && !roster.meshed && !direct) return;
   for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
     if (peer == own) continue;
     links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt,

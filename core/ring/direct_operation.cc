@@ -8,6 +8,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/buffers/buffer_ref.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -20,7 +21,7 @@ DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_
       owned_(world),
       finals_(pieces_.size()),
       others_(world) {
-  LOCKSTEP_ASSERT(encoded_ && world > 1);
+  LOCKSTEP_ASSERT(world > 1);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     std::vector<std::uint32_t>& owned = owned_[piece.owner];
@@ -63,14 +64,20 @@ BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
   return room_of(piece).slice(std::uint64_t{bytes} * hop_of(from), bytes);
 }
 
+// A contribution shows that its sender has launched the round: it has memory for all segments that we send.
+void DirectOperation::launched(Rank by, std::vector<KernelJob>& jobs) {
+  if (!std::exchange(others_[by.value].granted, true)) prepare_for(by.value, jobs);
+}
+
 Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
-                                        std::vector<KernelJob>&) {
+                                        std::vector<KernelJob>& jobs) {
   const std::size_t index = wanted.index.value;
   if (index >= pieces_.size() || wanted.length != pieces_[index].form(wanted.phase).bytes) {
     return {Landing::kNonsense, {}};
   }
   const bool contributes = wanted.phase == Phase::kReduceScatter;
   if (contributes ? !is_mine(index) : pieces_[index].owner != from.value) return {Landing::kNonsense, {}};
+  if (contributes) launched(from, jobs);
   if (stopped_) return {Landing::kSink, {}};
   const std::size_t at = exchange_of(index, from);
   Exchange& exchange = exchanges_[at];
@@ -105,10 +112,33 @@ void DirectOperation::landed(Rank from, const wire::Segment& arrived, bool taken
   }
   exchange.arrival = Arrival::kWorking;
   start(jobs, {at, arrived.phase, Purpose::kArrived},
-        CheckJob{.from = landing(index, from),
-                 .expected = checksum,
-                 .count = elements_of(pieces_[index]),
-                 .arrived = pieces_[index].form(arrived.phase).format});
+        verification(index, arrived.phase, landing(index, from), checksum));
+}
+
+// Of a contribution or a final that has arrived.
+JobWork DirectOperation::verification(std::size_t piece, Phase phase, BufferRef memory, std::uint64_t checksum) const {
+  if (!encoded_) return VerifyJob{.from = memory, .expected = checksum};
+  return CheckJob{.from = memory,
+                  .expected = checksum,
+                  .count = elements_of(pieces_[piece]),
+                  .arrived = pieces_[piece].form(phase).format};
+}
+
+bool DirectOperation::take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum,
+                           StreamId stream, std::vector<KernelJob>& jobs) {
+  const std::size_t index = arrived.index.value;
+  if (index >= pieces_.size() || arrived.phase != Phase::kReduceScatter || !is_mine(index) || !in_turn(index))
+    return false;
+  if (arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
+  launched(from, jobs);
+  const std::size_t at = exchange_of(index, from);
+  Exchange& exchange = exchanges_[at];
+  if (stopped_ || exchange.arrival != Arrival::kExpected) return true;
+  exchange.arrival = Arrival::kWorking;
+  exchange.from = stream;
+  exchange.stated = checksum;
+  start(jobs, {at, arrived.phase, Purpose::kOwnCopy}, CopyJob{.into = landing(index, from), .from = memory});
+  return true;
 }
 
 void DirectOperation::stream_closed(StreamId stream) {
@@ -141,17 +171,45 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
     for (const std::uint32_t piece : owned_[owner]) {
       const std::size_t at = exchange_of(piece, by);
       Exchange& exchange = exchanges_[at];
+      if (has(have, phase_to(owner == by.value), piece)) exchange.eager = false;  // it has arrived
       if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
       if (has(have, phase_to(owner == by.value), piece) || mutant(Mutant::kResendsNothing)) continue;
-      // The segment may have been unread in a buffer when the other rank sent its Ready: a final that has begun to
-      // arrive proves that the other rank has the contribution.
-      if (exchange.final_began) continue;
-      exchange.departure = Departure::kChecking;
-      exchange.again = true;
-      unchecked_.push_back(static_cast<std::uint32_t>(at));
+      send_again(at);
     }
   }
   return true;
+}
+
+// Rule 35. The segment may have been unread in a buffer when the other rank sent its Ready: a final that has begun to
+// arrive proves that the other rank has the contribution.
+void DirectOperation::send_again(std::size_t at) {
+  Exchange& exchange = exchanges_[at];
+  if (exchange.final_began) return;
+  exchange.departure = Departure::kChecking;
+  exchange.again = true;
+  unchecked_.push_back(static_cast<std::uint32_t>(at));
+}
+
+// The rank may not have launched the round, and then says no Ready that would tell what it has; or it said one before
+// this stream was up here. A copy of what it has goes to the sink.
+void DirectOperation::send_partial_again(Rank to, StripeIndex stripe, StreamId stream) {
+  if (stopped_) return;
+  for (const std::uint32_t piece : owned_[to.value]) {
+    const Exchange& exchange = exchanges_[first_[piece]];
+    if (exchange.departure != Departure::kSent || !exchange.eager) continue;
+    if (exchange.stripe != stripe || exchange.on == stream) continue;
+    send_again(first_[piece]);
+  }
+}
+
+std::uint32_t DirectOperation::eager_segments() const {
+  std::size_t most = 0;
+  for (std::uint32_t to = 0; to < world_; ++to) {
+    if (to != rank_.value) most = std::max(most, owned_[to].size());
+  }
+  const bool fits = std::ranges::all_of(
+      pieces_, [](const Piece& piece) { return piece.form(Phase::kReduceScatter).bytes <= kEarlySlotBytes; });
+  return fits && most <= turns_ ? static_cast<std::uint32_t>(most) : 0;
 }
 
 // The final has arrived, so our contribution had arrived, too: cancel the repetition (rule 35).
@@ -164,10 +222,11 @@ void DirectOperation::take_back_repeated(std::size_t at) {
   std::erase(unchecked_, static_cast<std::uint32_t>(at));
 }
 
-// A contribution lies at the end of the room, where partial sums arrive, apart from its final.
+// An encoded contribution lies at the end of the room, where partial sums arrive, apart from its final.
 BufferRef DirectOperation::payload(std::size_t exchange) const {
-  const std::size_t index = piece_of_[exchange];
-  return is_mine(index) ? departure(pieces_[index], Phase::kAllGather) : arrival(pieces_[index], Phase::kReduceScatter);
+  const Piece& piece = pieces_[piece_of_[exchange]];
+  if (piece.owner == rank_.value) return departure(piece, Phase::kAllGather);
+  return encoded_ ? arrival(piece, Phase::kReduceScatter) : input(piece);
 }
 
 bool DirectOperation::has_next() const {
@@ -190,9 +249,11 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   const Piece& piece = pieces_[index];
   const bool contributes = !is_mine(index);
   if (contributes && !exchange.again) --other.ahead;
+  exchange.eager = contributes && !other.granted;
   const Phase phase = phase_to(contributes);
   bytes_sent_ += piece.form(phase).bytes;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(at), exchange.checksum};
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(at), exchange.checksum,
+                  exchange.eager};
 }
 
 // Every rank begins with the next rank of the ring, so that ranks do not all send to the same rank first.
@@ -203,12 +264,17 @@ void DirectOperation::prepare(std::vector<KernelJob>& jobs) {
 
 void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
   Other& other = others_[to];
-  if (stopped_ || !other.granted) return;
+  if (stopped_ || !(other.granted || eager_)) return;
   while (other.prepared < owned_[to].size() && other.ahead < kPreparedAhead && in_turn(owned_[to][other.prepared])) {
     const std::size_t index = owned_[to][other.prepared++];
     ++other.ahead;
     const Piece& piece = pieces_[index];
-    start(jobs, {first_[index], Phase::kReduceScatter, Purpose::kOwn},
+    const JobName name{first_[index], Phase::kReduceScatter, Purpose::kOwn};
+    if (!encoded_) {
+      start(jobs, name, HashJob{input(piece)});
+      continue;
+    }
+    start(jobs, name,
           EncodeJob{.into = arrival(piece, Phase::kReduceScatter),
                     .from = input(piece),
                     .residual = residual(piece),
@@ -221,7 +287,17 @@ void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs
 // All contributions to one of our pieces lie side by side.
 void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
   const Piece& piece = pieces_[index];
-  start(jobs, {index, Phase::kReduceScatter, Purpose::kGather},
+  const JobName name{index, Phase::kReduceScatter, Purpose::kGather};
+  if (!encoded_) {
+    return start(jobs, name,
+                 FoldAllJob{.into = departure(piece, Phase::kAllGather),
+                            .from = room_of(index),
+                            .own = input(piece),
+                            .type = request_.type,
+                            .op = request_.op,
+                            .divisor = request_.op == ReduceOp::kAvg ? world_ : 0});
+  }
+  start(jobs, name,
         GatherJob{.into = departure(piece, Phase::kAllGather),
                   .from = room_of(index),
                   .own = input(piece),
@@ -240,8 +316,21 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
   Finished finished;
   switch (name.purpose) {
     case Purpose::kBackUp:
-    case Purpose::kOwnCopy:
     case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
+    case Purpose::kOwnCopy: {  // of a contribution that came early
+      Exchange& exchange = exchanges_[name.index];
+      const std::size_t index = piece_of_[name.index];
+      const Rank from = other_of(name.index);
+      finished.used_early = {from, SegmentIndex{static_cast<std::uint32_t>(index)}};
+      bytes_received_ += pieces_[index].form(name.phase).bytes;
+      if (stopped_) {
+        exchange.arrival = Arrival::kExpected;
+      } else {
+        start(jobs, {name.index, name.phase, Purpose::kArrived},
+              verification(index, name.phase, landing(index, from), exchange.stated));
+      }
+      return finished;
+    }
     case Purpose::kUpdateResidual:
       if (stopped_) decode(name.index, jobs);
       return finished;

@@ -1,7 +1,8 @@
-// The direct all-reduce, in two phases. Every rank encodes its contribution to a chunk once and sends it straight to
-// the owner of the chunk. The owner adds all contributions in f32, in ring order, encodes the result once, and sends it
-// to all ranks. So an element takes two hops instead of two rounds of the ring, and each contribution is rounded once.
-// The direct algorithm needs a link between every two ranks.
+// The direct all-reduce, in two phases. Every rank sends its contribution to a chunk straight to the owner of the
+// chunk. The owner folds all contributions in the order of the ring, and sends the result to all ranks. So an element
+// takes two hops instead of two rounds of the ring, and the result has the same bits as around the ring. With a wire
+// format, each contribution is encoded once, and so is the result; the owner adds in f32. The direct algorithm needs a
+// link between every two ranks.
 //
 // Contributions lie in room behind the scratch of the tensors. The pieces of an owner take turns in this room: piece p
 // + turns is sent when the final of piece p has arrived.
@@ -25,10 +26,15 @@ class DirectOperation final : public Operation {
   Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
   void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
               std::vector<KernelJob>& jobs) override;
+  bool take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
+            std::vector<KernelJob>& jobs) override;
   void stream_closed(StreamId stream) override;
   [[nodiscard]] std::vector<std::uint64_t> have(Rank from) const override;
 
   bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) override;
+  void grant_eager() override { eager_ = true; }
+  void send_partial_again(Rank to, StripeIndex stripe, StreamId stream) override;
+  [[nodiscard]] std::uint32_t eager_segments() const override;
   [[nodiscard]] bool has_next() const override;
   [[nodiscard]] bool has_next(Rank to) const override;
   std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) override;
@@ -44,7 +50,7 @@ class DirectOperation final : public Operation {
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
     state_of_all(a);
-    a.all(exchanges_, finals_, others_, unchecked_);
+    a.all(exchanges_, finals_, others_, unchecked_, eager_);
     if constexpr (Archive::kLoads) {
       if (exchanges_.size() != exchanges || finals_.size() != pieces_.size() || others_.size() != world_) a.fail();
     }
@@ -60,13 +66,15 @@ class DirectOperation final : public Operation {
     StreamId from;               // kLanding, and until the segment has been verified
     StreamId on;                 // kSent
     std::uint64_t checksum = 0;  // checksum of the departing segment, once kReady
+    std::uint64_t stated = 0;    // checksum of a contribution that came early, while it is copied into the room
     bool again = false;          // the segment was sent once and is assumed lost
+    bool eager = false;          // it was sent before its receiver had granted it
     bool final_began = false;    // the final may have overwritten a part of the contribution
     std::uint8_t checks = 0;     // running checks of the departing segment: the final must not overwrite it
     std::uint8_t corrupt = 0;    // number of arrivals with a wrong checksum
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(arrival, departure, stripe, from, on, checksum, again, final_began, checks, corrupt);
+      a.all(arrival, departure, stripe, from, on, checksum, stated, again, eager, final_began, checks, corrupt);
     }
   };
   struct Final {
@@ -102,10 +110,18 @@ class DirectOperation final : public Operation {
   [[nodiscard]] bool in_turn(std::size_t piece) const;
   [[nodiscard]] BufferRef room_of(std::size_t piece) const;
   [[nodiscard]] BufferRef landing(std::size_t piece, Rank from) const;
-  [[nodiscard]] bool may_go(const Other& other) const { return other.granted && !stopped_ && !other.ready.empty(); }
+  // A final is ready once the contributions of all ranks are here: all have launched the round, and have memory.
+  [[nodiscard]] bool may_go(const Other& other) const {
+    return (other.granted || eager_) && !stopped_ && !other.ready.empty();
+  }
+  [[nodiscard]] bool can_contribute(Rank from, const wire::Segment& arrived) const;
+  void launched(Rank by, std::vector<KernelJob>& jobs);
+  void send_again(std::size_t at);
   void prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs);
   void gather(std::size_t index, std::vector<KernelJob>& jobs);
   void make_ready(std::size_t at, std::uint64_t checksum);
+  [[nodiscard]] JobWork verification(std::size_t piece, wire::Phase phase, BufferRef memory,
+                                     std::uint64_t checksum) const;
   void finish_final(std::size_t piece, std::uint64_t checksum);
   void take_back_repeated(std::size_t at);
   [[nodiscard]] BufferRef payload(std::size_t exchange) const;  // of the departing segment
@@ -126,6 +142,7 @@ class DirectOperation final : public Operation {
   std::vector<Other> others_;  // by rank
   // exchanges whose departing segments are to be compared with their checksums before they are sent again
   std::deque<std::uint32_t> unchecked_;
+  bool eager_ = false;  // contributions go before their receivers have launched the round
 };
 
 }  // namespace lockstep::ring

@@ -49,7 +49,7 @@ float total_weight(std::span<const std::uint64_t> weights) {
 
 std::unique_ptr<Operation> Operation::of(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::vector<std::uint64_t> rank_parameters, Segmenting segmenting) {
-  if (goes_direct(request) && world > 1) {
+  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1) {
     return std::make_unique<DirectOperation>(request, rank, world, std::move(rank_parameters), segmenting);
   }
   return std::make_unique<RingOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
@@ -61,7 +61,8 @@ Operation::Operation(const Request& request, Rank rank, std::uint32_t world, std
       rank_(rank),
       world_(world),
       rank_parameters_(std::move(rank_parameters)),
-      encoded_(is_encoded(request)) {
+      encoded_(is_encoded(request)),
+      keeps_input_(encoded_ || segmenting.algorithm == wire::Algorithm::kDirect) {
   if (encoded_ && request.op == ReduceOp::kAvg) {
     const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
     weigh(weighs ? total_weight(rank_parameters_) : static_cast<float>(world));
@@ -117,7 +118,8 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
                  total == 0 ? "all contributions have weight 0: there is nothing to average"
                             : "the weights of all contributions add up to more than an f32 holds: use smaller weights"};
   }
-  if (goes_direct(request) && world > 1) return validate_exchanges(request, rank, world, segmenting);
+  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)
+    return validate_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
     for (const Tensor& tensor : request.tensors) {
       const std::uint64_t needs = chunk_of(rank.value, world, tensor.count).size() * element;
@@ -137,9 +139,10 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
 // the room.
 std::optional<Error> Operation::validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
                                                    Segmenting segmenting) {
+  const auto element = static_cast<std::uint32_t>(size_of(request.type));
   std::uint64_t exchanges = 0;
   std::uint64_t largest = 0;
-  for (const Piece& piece : cut(request.collective, counts_of(request), sizeof(float), world, 0, segmenting)) {
+  for (const Piece& piece : cut(request.collective, counts_of(request), element, world, 0, segmenting)) {
     exchanges += piece.owner == rank.value ? world - 1 : 1;
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
@@ -244,7 +247,7 @@ BufferRef Operation::input(const Piece& piece) const {
 }
 
 BufferRef Operation::work(const Piece& piece) const {
-  if (results_differ(request_.collective) || (encoded_ && in_place(piece))) return backup(piece);
+  if (results_differ(request_.collective) || (keeps_input_ && in_place(piece))) return backup(piece);
   return request_.tensors[piece.tensor].recv.slice(piece.offset, piece.length);
 }
 
@@ -354,11 +357,11 @@ void Operation::start(std::vector<KernelJob>& jobs, const JobName& name, const J
 
 void Operation::decode_some(std::vector<KernelJob>& jobs) {
   LOCKSTEP_ASSERT(stopped_ && complete());
-  if (!encoded_ || (world_ == 1 && !multiplies_alone())) return;
+  if (!keeps_input_ || (world_ == 1 && !multiplies_alone())) return;
   const std::size_t pieces = pieces_.size() - (mutant(Mutant::kLeftEncoded) && !pieces_.empty() ? 1 : 0);
   for (; decoded_ < pieces && running_ < kDecodedAtOnce; ++decoded_) {
     // In place, the result overwrites the input of the residual: update the residual first.
-    if (!update_residual(decoded_, jobs)) decode(decoded_, jobs);
+    if (!encoded_ || !update_residual(decoded_, jobs)) decode(decoded_, jobs);
   }
 }
 
@@ -380,6 +383,11 @@ bool Operation::update_residual(std::size_t piece, std::vector<KernelJob>& jobs)
 void Operation::decode(std::size_t piece, std::vector<KernelJob>& jobs) {
   const Piece& whose = pieces_[piece];
   const bool alone = world_ == 1;
+  if (!encoded_) {
+    if (!in_place(whose)) return;  // the result is in its place
+    return start(jobs, {piece, Phase::kAllGather, Purpose::kDecode},
+                 CopyJob{.into = result(whose), .from = work(whose)});
+  }
   start(jobs, {piece, Phase::kAllGather, Purpose::kDecode},
         DecodeJob{.into = result(whose),
                   .from = alone ? work(whose) : departure(whose, Phase::kAllGather),

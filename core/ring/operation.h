@@ -58,9 +58,9 @@ class Operation {
   virtual void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
                       std::vector<KernelJob>& jobs) = 0;
   // Accepts a whole segment that arrived before this operation was constructed. The segment stays at `memory` until
-  // job_done() reports `used_early`, or the operation is over. Returns false if the segment is not expected. If the
+  // job_done() names it in `used_early`, or the operation is over. Returns false if the segment is not expected. If the
   // checksum turns out to be wrong, job_done() names `stream`.
-  virtual bool take(const wire::Segment& /*arrived*/, BufferRef /*memory*/, std::uint64_t /*checksum*/,
+  virtual bool take(Rank /*from*/, const wire::Segment& /*arrived*/, BufferRef /*memory*/, std::uint64_t /*checksum*/,
                     StreamId /*stream*/, std::vector<KernelJob>& /*jobs*/) {
     return false;
   }
@@ -84,12 +84,16 @@ class Operation {
   // The neighbour has that memory. A segment sent on an earlier stream of this stripe is sent again, unless the final
   // comes first and proves that the segment has arrived.
   virtual void grant_eager() {}
-  virtual void send_partial_again(StripeIndex /*stripe*/, StreamId /*stream*/) {}
+  virtual void send_partial_again(Rank /*to*/, StripeIndex /*stripe*/, StreamId /*stream*/) {}
+  // Direct: the most segments that a rank would get from this one after grant_eager(), before it has launched the
+  // round; 0: they are too large, or more than there is room for.
+  [[nodiscard]] virtual std::uint32_t eager_segments() const { return 0; }
   struct Outgoing {
     wire::Phase phase{};
     SegmentIndex index;
     BufferRef payload;
     std::uint64_t checksum = 0;
+    bool eager = false;  // the receiver has not granted it: an Offer goes before it
   };
   // Whether next() would return a segment: for any rank, or for this rank, which we send to.
   [[nodiscard]] virtual bool has_next() const = 0;
@@ -108,7 +112,11 @@ class Operation {
     std::optional<Rank> suspect;        // of `fault`: the rank that sent what is wrong, if its host may be at fault
     std::optional<StreamId> placeable;  // a stream whose segment waited for this job; the segment goes to `place`
     BufferRef place;
-    bool used_early = false;  // the memory given to take() is no longer read
+    struct Early {
+      Rank from;
+      SegmentIndex index;
+    };
+    std::optional<Early> used_early;  // the memory given to take() for this segment is no longer read
     // ends the round: an element that cannot be encoded, received bytes that are not a valid encoding, or memory that
     // changed during the call
     std::optional<Error> fault;
@@ -125,8 +133,9 @@ class Operation {
   // Starts nothing new. Running jobs still have to answer.
   void stop() { stopped_ = true; }
   [[nodiscard]] std::size_t jobs_running() const { return running_; }
-  // Encoded formats: decodes the result and updates the residuals after the round has committed. Call it until no job
-  // runs. Allowed only after stop() and when no segment is arriving or departing.
+  // After the round has committed: decodes the result and updates the residuals, or copies the result from the scratch,
+  // where the input was kept. Call it until no job runs. Allowed only after stop() and when no segment is arriving or
+  // departing.
   void decode_some(std::vector<KernelJob>& jobs);
   // The first piece of the result that could not be decoded, although it was a valid encoding when it was ready.
   [[nodiscard]] std::optional<Error> damage() const;
@@ -240,6 +249,7 @@ class Operation {
   std::uint32_t world_;
   std::vector<std::uint64_t> rank_parameters_;
   bool encoded_;
+  bool keeps_input_;  // until the round has committed: in place, the result lies in the scratch until then
   // Average: the weight of this rank's contribution, and the total weight, scaled by a power of two so that a weight is
   // about 1. A wire format has a smallest and a largest number, and the format was chosen for the unscaled data.
   float weight_ = 1;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/ring/schedule.h"
 #include "core/state/manifest.h"
 #include "core/wire/limits.h"
 
@@ -24,16 +23,16 @@ std::optional<std::string> validate_encoding(const Request& request) {
   if (feeds_back && !goes_direct(request)) {
     return std::string("residuals need the direct algorithm: around the ring no contribution is encoded on its own");
   }
-  if (!is_encoded(request)) return std::nullopt;
-  const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
-  if (request.collective != Collective::kAllReduce || request.type != DataType::kF32 || !sums) {
-    const bool formats = !request.formats.native();
-    const std::string what = formats ? "wire formats" : request.weight ? "weights" : "the direct algorithm";
+  if (request.algorithm && request.collective != Collective::kAllReduce)
+    return "only an all-reduce can choose an algorithm, not " + std::string(wire::name_of(request.collective));
+  if (!is_encoded(request) && !feeds_back) return std::nullopt;
+  if (!can_encode(request)) {
+    const std::string what = !request.formats.native() ? "wire formats" : request.weight ? "weights" : "residuals";
     return "only an all-reduce of f32 (sum or avg) has " + what + ", not " +
            std::string(wire::name_of(request.collective)) + " of " + std::string(lockstep::name_of(request.type)) +
            " (" + std::string(lockstep::name_of(request.op)) + ")";
   }
-  if (bits_of(request.formats.up) < 8 && !goes_direct(request)) {
+  if (bits_of(request.formats.up) < 8 && request.algorithm == wire::Algorithm::kRing) {
     return "around the ring contributions are rounded at every member, which is too often for " +
            std::string(lockstep::name_of(request.formats.up)) +
            ": use the direct algorithm, or a format of 8 bits or more on the way up (int8)";

@@ -15,6 +15,7 @@
 #include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
 #include "core/kernels/formats/format.h"
+#include "core/ring/schedule.h"
 #include "core/state/statement.h"
 #include "core/wire/message.h"
 
@@ -76,7 +77,7 @@ struct Request {
   std::uint32_t minimum_world = 1;
   PeerId root;                               // wire::has_root()
   Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
-  std::optional<wire::Algorithm> algorithm;  // of the same collectives; nothing: chosen by the formats
+  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; nothing: chosen for each attempt
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
@@ -90,17 +91,24 @@ struct Request {
   BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
 
-// The ring rounds contributions at every member, which is too often for formats of less than 8 bits.
+// What the descriptor says. The ring rounds contributions at every member, which is too often for formats of less than
+// 8 bits.
 inline wire::Algorithm algorithm_of(const Request& request) {
-  return request.algorithm.value_or(bits_of(request.formats.up) < 8 ? wire::Algorithm::kDirect
-                                                                    : wire::Algorithm::kRing);
+  if (request.collective != Collective::kAllReduce) return request.algorithm.value_or(wire::Algorithm::kRing);
+  const bool coarse = bits_of(request.formats.up) < 8;
+  return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }
 inline bool goes_direct(const Request& request) { return algorithm_of(request) == wire::Algorithm::kDirect; }
 
-// The elements are encoded, weighted or gathered, not only folded. Then no element may be infinite or NaN, and in place
-// the tensor keeps its contents until the round has committed.
+// The elements can be encoded and weighted.
+inline bool can_encode(const Request& request) {
+  return request.collective == Collective::kAllReduce && request.type == DataType::kF32 &&
+         (request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg);
+}
+// The elements are encoded or weighted, not only folded; or a rank may have residuals. Then no element may be infinite
+// or NaN.
 inline bool is_encoded(const Request& request) {
-  return !request.formats.native() || request.weight || goes_direct(request);
+  return !request.formats.native() || request.weight || (goes_direct(request) && can_encode(request));
 }
 
 // The error text for a reduction that its element type does not have, such as "f32 has no band ..."; nothing if the
@@ -142,17 +150,22 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
   return needed ? tensor.count * size_of(request.type) : 0;
 }
 
-// Direct: memory behind the scratch of the tensors, for the contributions of other ranks to this rank's chunks. A
-// sixteenth of the tensors, at most 32 MiB; at least the smaller of 2 MiB and 64 times the tensors. Contributions take
-// turns in it.
+// Direct, or perhaps direct: memory behind the scratch of the tensors, for the contributions of other ranks to this
+// rank's chunks, which take turns in it. All contributions at once, but at most the larger of 8 MiB and a sixteenth of
+// the tensors, and at most 64 MiB: as much as is under way on a fast and long line.
 inline std::uint64_t direct_room(const Request& request) {
-  constexpr std::uint64_t kLeast = std::uint64_t{2} << 20U;
-  constexpr std::uint64_t kMost = std::uint64_t{32} << 20U;
-  constexpr std::uint64_t kContributions = 64;
-  if (!goes_direct(request)) return 0;
+  constexpr std::uint64_t kUsual = std::uint64_t{8} << 20U;
+  constexpr std::uint64_t kMost = std::uint64_t{64} << 20U;
+  constexpr std::uint64_t kContributions = 64;  // to a tensor that is not cut
+  if (algorithm_of(request) == wire::Algorithm::kRing) return 0;
   std::uint64_t bytes = 0;
-  for (const Tensor& tensor : request.tensors) bytes += tensor.count * size_of(request.type);
-  return std::clamp(bytes / 16, std::min(bytes * kContributions, kLeast), kMost);
+  std::uint64_t all = 0;
+  for (const Tensor& tensor : request.tensors) {
+    const std::uint64_t its = tensor.count * size_of(request.type);
+    bytes += its;
+    all += its <= kWholeBytes ? its * kContributions : its;
+  }
+  return std::min(all, std::clamp(bytes / 16, kUsual, kMost));
 }
 
 // The scratch of a call, in bytes: the scratch of its tensors, one after the other, and the room of the direct

@@ -152,8 +152,8 @@ JobWork RingOperation::addition(std::size_t index, std::uint64_t checksum) const
                    .total = averages ? total_ : 0};
 }
 
-bool RingOperation::take(const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
-                         std::vector<KernelJob>& jobs) {
+bool RingOperation::take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum,
+                         StreamId stream, std::vector<KernelJob>& jobs) {
   const std::size_t index = arrived.index.value;
   if (!is_one_small_segment() || index >= pieces_.size() || arrived.phase != Phase::kReduceScatter) return false;
   Segment& segment = segments_[index];
@@ -169,7 +169,7 @@ bool RingOperation::take(const wire::Segment& arrived, BufferRef memory, std::ui
     return true;
   }
   state.arrival = Arrival::kLanding;
-  landed(upstream(), arrived, false, checksum, jobs);
+  landed(from, arrived, false, checksum, jobs);
   return true;
 }
 
@@ -198,7 +198,8 @@ std::vector<std::uint64_t> RingOperation::have(Rank /*from*/) const {
 
 bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
   if (!can_be_have(have)) return false;
-  granted_ = true;
+  granted_ = asked_ = true;
+  if (unasked_ && has(have, Phase::kReduceScatter, 0)) unasked_ = false;
   if (stopped_) return true;
   for (const Phase phase : kPhases) {
     for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -229,9 +230,11 @@ bool RingOperation::is_one_small_segment() const {
 
 bool RingOperation::sends_partial() const { return segments_.front().phases[0].departure != Departure::kNotOurs; }
 
-void RingOperation::send_partial_again(StripeIndex stripe, StreamId stream) {
+void RingOperation::send_partial_again(Rank /*to*/, StripeIndex stripe, StreamId stream) {
   PhaseState& partial = segments_.front().phases[0];
-  if (stopped_ || partial.departure != Departure::kSent || partial.stripe != stripe || partial.stream == stream) return;
+  if (stopped_ || !unasked_ || partial.departure != Departure::kSent || partial.stripe != stripe ||
+      partial.stream == stream)
+    return;
   if (segments_.front().phases[1].arrival != Arrival::kExpected) return;  // the place already receives the final
   send_again(0, Phase::kReduceScatter);
 }
@@ -268,7 +271,9 @@ std::optional<Operation::Outgoing> RingOperation::next(Rank /*to*/, StripeIndex 
   const bool first_hop = state.arrival == Arrival::kNotOurs && starts_here(piece);
   if (first_hop && own_ready_ > 0) --own_ready_;
   bytes_sent_ += piece.form(phase).bytes;
-  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(index, phase), state.checksum};
+  const bool eager = eager_ && phase == Phase::kReduceScatter;
+  unasked_ = eager ? !asked_ : unasked_;
+  return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(index, phase), state.checksum, eager};
 }
 
 void RingOperation::prepare(std::vector<KernelJob>& jobs) {
@@ -350,8 +355,10 @@ Operation::Finished RingOperation::job_done(JobToken token, const JobResult& res
       make_ready(index, phase, result.checksum);
       return finished;
     case Purpose::kArrived:
-      finished.used_early = phase == Phase::kReduceScatter && segment.early.length > 0;
-      if (finished.used_early) segment.early = {};
+      if (phase == Phase::kReduceScatter && segment.early.length > 0) {
+        finished.used_early = {upstream(), SegmentIndex{static_cast<std::uint32_t>(index)}};
+        segment.early = {};
+      }
       if (!result.intact && !(mutant(Mutant::kLastUnchecked) && index + 1 == segments_.size())) {
         state.arrival = Arrival::kExpected;
         finished.stream = state.stream;

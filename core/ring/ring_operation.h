@@ -21,7 +21,7 @@ class RingOperation final : public Operation {
   Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
   void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
               std::vector<KernelJob>& jobs) override;
-  bool take(const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
+  bool take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
             std::vector<KernelJob>& jobs) override;
   void stream_closed(StreamId stream) override;
   [[nodiscard]] std::vector<std::uint64_t> have(Rank from) const override;
@@ -29,8 +29,8 @@ class RingOperation final : public Operation {
   bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) override;
   [[nodiscard]] bool is_one_small_segment() const override;
   [[nodiscard]] bool sends_partial() const override;
-  void grant_eager() override { granted_ = true; }
-  void send_partial_again(StripeIndex stripe, StreamId stream) override;
+  void grant_eager() override { granted_ = eager_ = true; }
+  void send_partial_again(Rank to, StripeIndex stripe, StreamId stream) override;
   [[nodiscard]] bool has_next() const override { return granted_ && !stopped_ && !ready_.empty(); }
   [[nodiscard]] bool has_next(Rank) const override { return has_next(); }
   std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) override;
@@ -45,7 +45,7 @@ class RingOperation final : public Operation {
   template <typename Archive>
   void archive(Archive& a) {
     state_of_all(a);
-    a.all(segments_, granted_, own_prepared_, own_ready_, ready_, unchecked_);
+    a.all(segments_, granted_, eager_, asked_, unasked_, own_prepared_, own_ready_, ready_, unchecked_);
     if constexpr (Archive::kLoads) {
       if (segments_.size() != pieces_.size()) a.fail();
     }
@@ -96,6 +96,9 @@ class RingOperation final : public Operation {
 
   std::vector<Segment> segments_;
   bool granted_ = false;
+  bool eager_ = false;               // without being asked
+  bool asked_ = false;               // the downstream neighbour has said Ready
+  bool unasked_ = false;             // our partial sum went before that, and that Ready does not name it
   std::vector<std::uint32_t> own_;   // segments that start at this rank, in order of departure
   std::size_t own_prepared_ = 0;     // own segments that were handed to a job
   std::size_t own_ready_ = 0;        // own segments that are prepared or being prepared, and have not departed

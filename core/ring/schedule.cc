@@ -84,9 +84,10 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
-  if (segmenting.room != 0 && world > 1) {
-    const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1) * 8;  // bits
-    bytes = std::min(bytes, each / bits_of(segmenting.formats.up) * element_bytes);
+  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1 && chunk_bytes * (world - 1) > segmenting.room) {
+    const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1);
+    const bool native = segmenting.formats.up == WireFormat::kNative;
+    bytes = std::min(bytes, native ? each : each * 8 / bits_of(segmenting.formats.up) * element_bytes);
   }
   if (!segmenting.formats.native()) {  // whole blocks; the last piece of a chunk may be longer by less than a block
     const std::uint64_t block = block_bytes_of(segmenting.formats);

@@ -118,12 +118,13 @@ enum class Distance : std::uint8_t {
   kSameHost,  // like kNear, and the ranks share cores
 };
 
-// Parameters of the segment size. Invariant: equal on all ranks.
+// Parameters of an attempt that decide how it is cut. Invariant: equal on all ranks.
 struct Segmenting {
   std::uint32_t configured = 0;  // bytes; 0: chosen from the size of a chunk
   Distance distance = Distance::kFar;
-  Formats formats{};       // all-reduce: pieces are whole blocks, except the last piece of a chunk
-  std::uint64_t room = 0;  // direct: bytes for the contributions of other ranks to this rank's chunks; 0: ring
+  Formats formats{};  // all-reduce: pieces are whole blocks, except the last piece of a chunk
+  wire::Algorithm algorithm = wire::Algorithm::kRing;  // never kAuto
+  std::uint64_t room = 0;  // direct: bytes for the contributions of other ranks to this rank's chunks
   // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
   std::uint32_t turns = 0;
 };

@@ -144,7 +144,8 @@ std::string describe(const Descriptor& what) {
     out.append(", ").append(lockstep::name_of(what.formats.up)) += " up, ";
     out.append(lockstep::name_of(what.formats.down)) += " down";
   }
-  if (what.algorithm != Algorithm::kRing) out.append(", ").append(name_of(what.algorithm));
+  if (what.collective == Collective::kAllReduce && what.algorithm != Algorithm::kAuto)
+    out.append(", ").append(name_of(what.algorithm));
   if (what.weighted) out += ", weighted";
   if (what.segment_bytes != 0) out += ", segments of " + counted(what.segment_bytes, "byte");
   if (what.minimum_world != 1) out += ", minimum world " + std::to_string(what.minimum_world);

@@ -38,7 +38,7 @@ inline constexpr Duration kMaxDuration{1'000'000'000'000'000'000};
 constexpr bool is_known(Collective v) { return static_cast<std::uint8_t>(v) < kCollectiveCount; }
 constexpr bool is_known(DataType v) { return static_cast<std::uint8_t>(v) < kDataTypeCount; }
 constexpr bool is_known(ReduceOp v) { return static_cast<std::uint8_t>(v) < kReduceOpCount; }
-constexpr bool is_known(Algorithm v) { return static_cast<std::uint8_t>(v) < kAlgorithmCount; }
+constexpr bool is_known(Algorithm v) { return static_cast<std::uint8_t>(v) <= kAlgorithmCount; }
 constexpr bool is_known(WireFormat v) { return static_cast<std::uint8_t>(v) < kWireFormatCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
 constexpr bool is_known(Phase v) { return v <= Phase::kTransfer; }
@@ -117,6 +117,7 @@ void fields(auto& a, Is<View> auto& m) {
   a("number", m.number);
   a("cohort", m.cohort);
   a("members", m.members, kMaxMembers);
+  a("unmeshed", m.unmeshed, kMaxMembers);
 }
 
 void fields(auto& a, Is<OpenRound> auto& m) {
@@ -366,9 +367,12 @@ inline std::string_view fault(const Descriptor& m) {
   if (!has_root(m.collective) && !m.root.is_nobody()) {
     return "only a broadcast, a reduce, a gather and a scatter have a root";
   }
-  const bool plain = m.formats.native() && !m.weighted && m.algorithm == Algorithm::kRing;
+  const bool plain = m.formats.native() && !m.weighted;
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
-    return "only an all-reduce of f32 supports wire formats, weights and the direct algorithm";
+    return "only an all-reduce of f32 supports wire formats and weights";
+  }
+  if (m.algorithm != Algorithm::kRing && m.collective != Collective::kAllReduce) {
+    return "only an all-reduce can choose an algorithm";
   }
   if (has_blocks(m.collective) && (m.count != 0 || m.layout != 0)) {
     return "count and layout must be 0 where blocks may differ";

@@ -19,8 +19,10 @@ inline constexpr std::size_t kMaxQueuedCallBytes = 64U << 20U;  // their descrip
 // rounds committed among members that the coordinator has not confirmed
 inline constexpr std::uint32_t kMaxReported = 256;
 inline constexpr std::uint32_t kMaxUndecided =
-    kMaxRoundsInFlight + kMaxReported;                        // rounds of one peer from the coordinator's point of view
-inline constexpr std::uint32_t kMaxPeerCommit = 4;            // the most members that send Done to each other
+    kMaxRoundsInFlight + kMaxReported;  // rounds of one peer from the coordinator's point of view
+// The most members of a group that send Done to each other: near each other, and far from each other (rule 57).
+inline constexpr std::uint32_t kMaxPeerCommit = 4;
+inline constexpr std::uint32_t kMaxMeshed = 64;
 inline constexpr Duration kFarCoordinator = milliseconds(1);  // round trip to the coordinator
 inline constexpr std::uint32_t kMaxEagerSegments = 64;        // small eager segments on their way to one peer
 // point-to-point, from one member to another: sends that no receive has taken; further sends wait for these

@@ -68,10 +68,14 @@ constexpr bool reduces(Collective collective) {
 }
 
 // How contributions become a result. kRing: every rank adds its contribution to the passing sum. kDirect: every rank
-// sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks.
-enum class Algorithm : std::uint8_t { kRing, kDirect };
-inline constexpr std::uint8_t kAlgorithmCount = 2;
-constexpr std::string_view name_of(Algorithm algorithm) { return algorithm == Algorithm::kRing ? "ring" : "direct"; }
+// sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks. kAuto: all
+// ranks choose one of these, by the view of the attempt (ring/choice.h).
+enum class Algorithm : std::uint8_t { kRing, kDirect, kAuto };
+inline constexpr std::uint8_t kAlgorithmCount = 2;  // those that carry data
+constexpr std::string_view name_of(Algorithm algorithm) {
+  constexpr std::string_view kNames[] = {"ring", "direct", "auto"};
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
 
 // The arguments of a round. They must be equal on all peers (promise S10).
 struct Descriptor {
@@ -86,7 +90,7 @@ struct Descriptor {
   std::uint64_t layout = 0;
   PeerId root;                             // where has_root()
   Formats formats{};                       // all-reduce
-  Algorithm algorithm = Algorithm::kRing;  // all-reduce; kRing for other collectives
+  Algorithm algorithm = Algorithm::kRing;  // all-reduce: what the caller asks for; kRing for other collectives
   bool weighted = false;                   // the contributions of an average have weights
   std::uint32_t segment_bytes = 0;         // configured size; 0: chosen from the size of the tensors, or no segments
 
@@ -106,12 +110,15 @@ struct Member {
 };
 
 // One immutable membership. `members` is sorted by group, and within a group in ring order; the rank of a member is its
-// index within its group. `cohort` is the newest cohort: the view that the last admission installed.
+// index within its group. `cohort` is the newest cohort: the view that the last admission installed. `unmeshed`: the
+// groups, in order, in which a link does not work, or had better be avoided. Their members do without links between all
+// pairs.
 struct View {
   Term term;
   ViewNumber number;
   CohortId cohort;
   std::vector<Member> members;
+  std::vector<GroupId> unmeshed;
 
   bool operator==(const View&) const = default;
 };

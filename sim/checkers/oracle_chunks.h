@@ -7,6 +7,7 @@
 
 #include "core/base/data_type.h"
 #include "core/kernels/formats/format.h"
+#include "core/peer/effect.h"
 #include "core/ring/request.h"
 
 namespace lockstep::sim::oracle {
@@ -68,11 +69,14 @@ constexpr WireFormat format_of(WireFormat format, std::uint64_t elements) {
   return coded_bytes(format, elements) < 4 * elements ? format : WireFormat::kNative;
 }
 
-// AUTO: direct if contributions travel in less than 8 bits, else around the ring.
-inline bool is_direct(const ring::Request& request) {
-  if (request.algorithm) return *request.algorithm == wire::Algorithm::kDirect;
-  return row_of(request.formats.up).code_bits < 8;
+// What the call asks for. AUTO: direct if contributions travel in less than 8 bits, else what the view makes faster.
+inline wire::Algorithm asked(const ring::Request& request) {
+  if (request.collective != wire::Collective::kAllReduce) return wire::Algorithm::kRing;
+  const bool coarse = row_of(request.formats.up).code_bits < 8;
+  return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }
+// How a committed round went, as its receipt says.
+inline bool is_direct(const peer::Outcome& outcome) { return outcome.algorithm == wire::Algorithm::kDirect; }
 
 // Each block has one sender and one receiver.
 constexpr bool is_exchange(wire::Collective collective) {
@@ -85,10 +89,13 @@ constexpr bool has_blocks(wire::Collective collective) {
   return collective == wire::Collective::kAllGather || is_exchange(collective);
 }
 
-// With a wire format, weights or DIRECT, elements are more than copied and folded as they come.
+// With a wire format, weights or DIRECT, which allows residuals, sums and averages of f32 are more than copied and
+// folded as they come.
 inline bool is_encoded(const ring::Request& request) {
   const bool as_it_is = request.formats.up == WireFormat::kNative && request.formats.down == WireFormat::kNative;
-  return !as_it_is || request.weight.has_value() || is_direct(request);
+  const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
+  const bool may_feed_back = asked(request) == wire::Algorithm::kDirect && request.type == DataType::kF32 && sums;
+  return !as_it_is || request.weight.has_value() || may_feed_back;
 }
 
 }  // namespace lockstep::sim::oracle

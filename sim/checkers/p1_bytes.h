@@ -109,7 +109,7 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const std::uint32_t rank = rank_of(call.peer);
   if (rank == world) return {};  // S2 says so
   const std::uint32_t root = rank_of(call.request.root);
-  const bool direct = oracle::is_direct(call.request);
+  const bool direct = oracle::is_direct(outcome);
   const Formats formats = call.request.formats;
   const bool exchange = oracle::is_exchange(call.request.collective);
   const std::uint64_t sent = exchange ? exchanged_bytes(call, rank, true)

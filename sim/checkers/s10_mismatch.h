@@ -24,7 +24,7 @@ inline bool same_arguments(const ring::Request& a, const ring::Request& b) {
   if (a.collective == Collective::kGather || a.collective == Collective::kScatter) return true;
   if (a.collective != Collective::kBroadcast && a.op != b.op) return false;
   if (a.formats != b.formats || a.weight.has_value() != b.weight.has_value()) return false;
-  if (oracle::is_direct(a) != oracle::is_direct(b)) return false;
+  if (oracle::asked(a) != oracle::asked(b)) return false;
   return std::equal(a.tensors.begin(), a.tensors.end(), b.tensors.begin(),
                     [](const ring::Tensor& x, const ring::Tensor& y) { return x.count == y.count; });
 }

@@ -74,6 +74,9 @@ Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
     return differ("the list of contributors", text_of(*then.contributors), text_of(*now.contributors));
   }
   if (then.world != now.world) return differ("the world", std::to_string(then.world), std::to_string(now.world));
+  if (then.algorithm != now.algorithm) {
+    return differ("the algorithm", std::string(name_of(then.algorithm)), std::string(name_of(now.algorithm)));
+  }
   if (then.hash != now.hash) return differ("the hash", std::to_string(then.hash), std::to_string(now.hash));
   return {};
 }

@@ -131,7 +131,7 @@ Encoded encoded_of(const CommittedRound& round, std::uint64_t elements) {
   const ring::Request& request = round.call.request;
   if (round.world() == 1) return {.averages = request.op == ReduceOp::kAvg, .weights = weights_of(round)};
   return {oracle::format_of(request.formats.up, elements), oracle::format_of(request.formats.down, elements),
-          oracle::is_direct(request), request.op == ReduceOp::kAvg, weights_of(round)};
+          oracle::is_direct(round.outcome), request.op == ReduceOp::kAvg, weights_of(round)};
 }
 
 bool all_finite(const Floats& values) {
@@ -369,10 +369,10 @@ Complaint check_reduce_scatter(const CommittedRound& round) {
   const std::uint64_t width = size_of(round.call.request.type);
   const Elements mine = oracle::chunk_of(round.rank, round.world(), tensor.count);
   const peer::Outcome& outcome = round.outcome;
-  const bool told = outcome.chunk_begin == mine.begin && outcome.chunk_count == mine.end - mine.begin;
+  const bool told = outcome.chunk.begin == mine.begin && outcome.chunk.size() == mine.end - mine.begin;
   if (round.has_receipt() && !told) {
     return round.place(0, mine) + " are this rank's chunk, but its receipt says " +
-           std::to_string(outcome.chunk_begin) + " +" + std::to_string(outcome.chunk_count);
+           std::to_string(outcome.chunk.begin) + " +" + std::to_string(outcome.chunk.size());
   }
   return check_folded(round, 0, round.rank, mine, tensor.recv.slice(0, (mine.end - mine.begin) * width));
 }

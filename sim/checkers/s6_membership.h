@@ -22,6 +22,8 @@ class OneMembership {
   [[nodiscard]] std::size_t views() const { return views_.size(); }
   // The first view of a cohort; nothing if nobody has installed it.
   [[nodiscard]] const wire::View* founding(CohortId cohort) const { return find(cohort.value); }
+  // The view in which a generation began.
+  [[nodiscard]] const wire::View* beginning(Generation generation) const { return find(generation.value); }
 
  private:
   using Key = std::pair<Term, ViewNumber>;

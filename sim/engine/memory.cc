@@ -438,6 +438,19 @@ JobResult Memory::fold_tokens(const FoldJob& job, const Operand& from, std::uint
   return result;
 }
 
+JobResult Memory::fold_all_tokens(const FoldAllJob& job) {
+  const Operand own = operand(job.own);
+  Operand folded{{}, own.sound};
+  for (std::uint64_t at = 0; at < job.from.length; at += job.own.length) {
+    const Operand part = operand(job.from.slice(at, job.own.length));
+    folded = {at == 0 ? part.token : sim::fold(folded.token, part.token, job.type, job.op, 0),
+              folded.sound && part.sound};
+  }
+  JobResult result;
+  result.checksum = put(job.into, {sim::fold(folded.token, own.token, job.type, job.op, job.divisor), folded.sound});
+  return result;
+}
+
 JobResult Memory::encode_tokens(const EncodeJob& job, const Operand& from) {
   const Operand own = corrected_operand(from, job.residual);
   JobResult result;
@@ -492,6 +505,7 @@ JobResult Memory::run_tokens(const JobWork& work) {
             return JobResult{};
           },
           [&](const FoldJob& job) { return fold_tokens(job, from, stated); },
+          [&](const FoldAllJob& job) { return fold_all_tokens(job); },
           [&](const EncodeJob& job) { return encode_tokens(job, from); },
           [&](const RecodeJob& job) { return recode_tokens(job, from, stated); },
           [&](const GatherJob& job) { return gather_tokens(job); },

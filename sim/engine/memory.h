@@ -124,6 +124,7 @@ class Memory {
   std::uint64_t put(BufferRef into, const Operand& result);
   void copy_tokens(const CopyJob& job);
   JobResult fold_tokens(const FoldJob& job, const Operand& from, std::uint64_t stated);
+  JobResult fold_all_tokens(const FoldAllJob& job);
   JobResult encode_tokens(const EncodeJob& job, const Operand& from);
   JobResult recode_tokens(const RecodeJob& job, const Operand& from, std::uint64_t stated);
   JobResult gather_tokens(const GatherJob& job);

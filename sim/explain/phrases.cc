@@ -15,6 +15,7 @@ std::string_view name_of(const JobWork& work) {
                         [](const CopyJob&) { return std::string_view("copied"); },
                         [](const VerifyJob&) { return std::string_view("verified"); },
                         [](const FoldJob&) { return std::string_view("folded"); },
+                        [](const FoldAllJob&) { return std::string_view("gathered and folded"); },
                         [](const EncodeJob&) { return std::string_view("encoded"); },
                         [](const RecodeJob&) { return std::string_view("folded and encoded"); },
                         [](const GatherJob&) { return std::string_view("gathered and encoded"); },

@@ -68,7 +68,7 @@ void visit_counts(V&& v, C&... counts) {
 
 // Whether a Failure can have this promise.
 inline bool is_promise(std::string_view name) {
-  for (const std::string_view other : {"P1", "P2", "P3", "contract", "limit", "crash"}) {
+  for (const std::string_view other : {"P1", "P2", "P3", "P4", "contract", "limit", "crash"}) {
     if (name == other) return true;
   }
   const std::string_view number = name.empty() ? name : name.substr(1);

@@ -224,6 +224,9 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
     return Error{Status::kInvalidArgument,
                  "some of its work goes direct, and only rings are predicted: measure it, with tests/lab/wan"};
   }
+  for (Work& work : plan.program.work) {
+    if (work.collective == wire::Collective::kAllReduce) work.algorithm = wire::Algorithm::kRing;
+  }
   plan.entries.clear();
   plan.mode = plan.network.mode = Mode::kToken;
   plan.peers = plan.founders;

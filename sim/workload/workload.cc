@@ -150,8 +150,8 @@ void App::lend_tensors(const Call& call, Request& request, std::uint64_t here, c
         const bool in_place = dice_.permille(500, Purpose::kLaunch, process_, launches_, call.buffers.size());
         tensor.send = lend(bytes);
         tensor.recv = in_place ? tensor.send : lend(bytes);
-        const bool feeds_back =
-            ring::goes_direct(request) && dice_.permille(400, Purpose::kLaunch, process_, launches_, 79);
+        const bool feeds_back = ring::goes_direct(request) && ring::can_encode(request) &&
+                                dice_.permille(400, Purpose::kLaunch, process_, launches_, 79);
         tensor.residual = feeds_back ? lend(bytes) : BufferRef{};
         break;
       }
@@ -318,6 +318,9 @@ Request App::request_of(std::uint64_t op) {
   if (request.collective != Collective::kAllReduce && request.collective != Collective::kBarrier) request.retry = false;
   if (request.collective == Collective::kAllReduce && dice_.permille(250, Purpose::kOp, step_, op, 100)) {
     encode(request, op);
+  } else if (request.collective == Collective::kAllReduce) {  // as often left to the view as asked for
+    const std::uint64_t form = dice_.range(0, 3, Purpose::kOp, step_, op, 99);
+    if (form < 2) request.algorithm = static_cast<wire::Algorithm>(form);
   }
   return request;
 }

@@ -7,6 +7,7 @@
 #include "sim/checkers/l4_time_outs.h"
 #include "sim/checkers/p1_bytes.h"
 #include "sim/checkers/p2_time.h"
+#include "sim/checkers/p4_choice.h"
 #include "sim/checkers/s10_mismatch.h"
 #include "sim/checkers/s3_restored.h"
 #include "sim/checkers/s4_hands_off.h"
@@ -59,8 +60,17 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
                                 call.launch.cohort.value;  // number of cohorts that the call passed through
   const wire::View* const founding = checkers_.membership.founding(outcome.round.cohort);
   if (!chronicle_.over()) chronicle_.check("S10", checkers_.refusals.ended(call, founding, find));
-  chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
+  // The links of a direct call may be dialled while it is under way. If transfers want one, too, its use changes, and a
+  // stream on which the other end has sent already is dialled again.
+  const std::uint64_t redialled =
+      oracle::asked(call.request) == wire::Algorithm::kDirect && plan_.program.transfers ? 1 : 0;
+  chronicle_.check("P1",
+                   check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts + redialled));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
+  if (!chronicle_.over()) {
+    const wire::View* const attempt = checkers_.membership.beginning(outcome.attempt);
+    chronicle_.check("P4", check_choice(call, attempt, plan_.gangs.size > 1));
+  }
   if (!chronicle_.over()) check_recovery(call, healed);
   if (!chronicle_.over()) check_wait(call);
   if (!chronicle_.over()) chronicle_.check("S3", check_restored(call, *process.memory));

@@ -49,7 +49,8 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
   const JobWork& done = job.job.work;
   const bool is_input = std::holds_alternative<HashJob>(done) && process.memory->mode() == Mode::kBytes;
   const bool departs = is_input || std::holds_alternative<FoldJob>(done) || std::holds_alternative<RecodeJob>(done) ||
-                       std::holds_alternative<EncodeJob>(done) || std::holds_alternative<GatherJob>(done);
+                       std::holds_alternative<EncodeJob>(done) || std::holds_alternative<GatherJob>(done) ||
+                       std::holds_alternative<FoldAllJob>(done);
   const auto* const verified = std::get_if<VerifyJob>(&done);
   const bool arrived = (verified != nullptr && !verified->again) || std::holds_alternative<CheckJob>(done);
   const JobMemory memory = memory_of(done);
@@ -81,7 +82,7 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
     checkers_.flips.in_a_kernel(*round, process.id,
                                 checkers_.flips.attempt_of(process.id, *round, launched, job.started), departs);
     // Each receiver refuses it three times: in a ring the next peer, otherwise all others.
-    const std::uint64_t receivers = oracle::is_direct(request) ? plan_.peers - 1 : 1;
+    const std::uint64_t receivers = oracle::asked(request) == wire::Algorithm::kRing ? 1 : plan_.peers - 1;
     checkers_.flips.may_be_seen(3 * receivers);
     checkers_.causes.began({.fault = Fault::kMiscompute, .a = process.host, .b = process.host});
     return;

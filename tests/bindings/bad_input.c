@@ -170,10 +170,6 @@ static void all_reduce_arguments_are_checked(void) {
   args.op = LOCKSTEP_MAX;
   CHECK_INVALID("only an all-reduce of f32 (sum or avg) has wire formats", lockstep_all_reduce(comm, &args, NULL));
   args = good;
-  args.algorithm = LOCKSTEP_ALGORITHM_DIRECT;
-  args.op = LOCKSTEP_PROD;
-  CHECK_INVALID("only an all-reduce of f32 (sum or avg) has the direct algorithm",
-                lockstep_all_reduce(comm, &args, NULL));
   args.algorithm = (lockstep_algorithm)3;
   CHECK_INVALID("args.algorithm is 3; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to 2 (LOCKSTEP_ALGORITHM_DIRECT)",
                 lockstep_all_reduce(comm, &args, NULL));

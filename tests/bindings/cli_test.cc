@@ -470,7 +470,8 @@ TEST(CliBench, RefusesImpossibleWireFormats) {
   EXPECT_THAT(run("bench --up e3m0 -o avg --algorithm ring").text,
               HasSubstr("the ring needs a format of 8 bits or more for --up"));
   EXPECT_THAT(run("bench --up int8 -o avg --residual").text, HasSubstr("only the direct algorithm has residuals"));
-  EXPECT_THAT(run("bench --algorithm direct -o max").text, HasSubstr("supports wire formats and the direct algorithm"));
+  EXPECT_THAT(run("bench --algorithm direct -c broadcast").text,
+              HasSubstr("only an all_reduce can choose an algorithm"));
   EXPECT_THAT(run("bench --down int8 -d f64 -o avg").text, HasSubstr("only an all_reduce of f32 (sum or avg)"));
   EXPECT_EQ(run("bench --down int7").code, 2);
 }

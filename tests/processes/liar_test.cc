@@ -209,7 +209,7 @@ class LyingCoordinator : public ::testing::Test {
   static wire::Propose founding(const wire::Join& join) {
     wire::Propose propose;
     propose.number = ProposalNumber{1};
-    propose.view = {Term{1}, ViewNumber{1}, CohortId{1}, {{join.peer, {}, {}, join.advertised, "a"}}};
+    propose.view = {Term{1}, ViewNumber{1}, CohortId{1}, {{join.peer, {}, {}, join.advertised, "a"}}, {}};
     propose.view.members[0].address.family = io::Address::Family::kV4;
     propose.view.members[0].address.bytes = {127, 0, 0, 1};
     return propose;

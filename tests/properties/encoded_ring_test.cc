@@ -22,7 +22,9 @@ using wire::Collective;
 struct EncodedCase {
   Formats formats;
   bool direct = false;
+  bool asked = true;        // false: the caller leaves the algorithm to the view
   std::uint32_t turns = 0;  // direct
+  bool eager = false;
   ReduceOp op = ReduceOp::kAvg;
   std::uint32_t world = 1;
   std::vector<std::uint64_t> counts;
@@ -57,6 +59,7 @@ EncodedCase any_encoded(std::uint32_t least_world = 2) {
   c.formats.up = any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()});
   c.direct = bits_of(c.formats.up) < 8 || *rc::gen::arbitrary<bool>();
   c.turns = *rc::gen::inRange<std::uint32_t>(0, 4);
+  c.eager = *rc::gen::arbitrary<bool>();
   c.formats.down = any_format_of({test::kAllFormats.begin(), test::kAllFormats.end()});
   c.world = *rc::gen::inRange<std::uint32_t>(least_world, 6);
   c.counts = any_counts(8'000);
@@ -67,10 +70,12 @@ EncodedCase any_encoded(std::uint32_t least_world = 2) {
     c.weights = *rc::gen::container<std::vector<float>>(c.world, rc::gen::element(0.0F, 0.5F, 1.0F, 3.0F, 1e6F));
     if (c.total() == 0) c.weights.front() = 1;
   }
-  if (c.formats.native() && c.weights.empty()) c.formats.up = WireFormat::kInt8;
+  const bool only_native = c.formats.native() && c.weights.empty();
+  if (only_native && !c.direct) c.formats.up = WireFormat::kInt8;
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const std::uint64_t all = std::accumulate(c.counts.begin(), c.counts.end(), std::uint64_t{0});
   const bool feeds_back = c.direct && *rc::gen::arbitrary<bool>();
+  c.asked = feeds_back || only_native || *rc::gen::arbitrary<bool>();
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {
     auto& values = c.inputs.emplace_back(all);
     auto& residual = c.residuals.emplace_back(feeds_back ? all : 0);
@@ -87,15 +92,17 @@ support::RingOfOperations ring_of(const EncodedCase& c, std::uint64_t seed) {
   request.type = DataType::kF32;
   request.op = c.op;
   request.formats = c.formats;
-  request.algorithm = c.direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
+  const auto algorithm = c.direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
+  if (c.asked) request.algorithm = algorithm;
   for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
-  const ring::Segmenting segmenting{c.segment_bytes, {}, c.formats, ring::direct_room(request), c.turns};
+  const ring::Segmenting segmenting{c.segment_bytes, {}, c.formats, algorithm, ring::direct_room(request), c.turns};
   support::RingOfOperations ring(request, c.world, c.in_place, segmenting, seed, c.weights,
                                  !c.residuals.front().empty());
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {
     std::ranges::copy(test::bytes_of(c.inputs[rank]), ring.input(rank).begin());
     std::ranges::copy(test::bytes_of(c.residuals[rank]), ring.residual(rank).begin());
   }
+  if (c.eager) ring.send_eagerly();
   return ring;
 }
 
@@ -162,6 +169,7 @@ RC_GTEST_PROP(EncodedRing, IsTheExactFoldOnEveryRank, (std::uint64_t seed)) {
     RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
     RC_ASSERT(is_kept(ring, c, rank));
   }
+  RC_ASSERT(ring.slots_in_use() == 0U);
   ring.commit_all();
   for (std::uint32_t rank = 0; rank < c.world; ++rank) {
     const std::vector<float> result = result_of(ring, c, rank);
@@ -250,7 +258,10 @@ RC_GTEST_PROP(EncodedRing, PiecesAreWholeBlocksThatFit, ()) {
       *rc::gen::oneOf(rc::gen::just<std::uint32_t>(0), rc::gen::inRange<std::uint32_t>(1, kMaxSegmentBytes + 1));
   const auto counts = any_counts(3'000'000);
   ring::Segmenting segmenting = test::any_segmenting(segment, formats);
-  if (*rc::gen::arbitrary<bool>()) segmenting.room = *rc::gen::inRange<std::uint64_t>(1, 1U << 22U);
+  if (*rc::gen::arbitrary<bool>()) {
+    segmenting.algorithm = wire::Algorithm::kDirect;
+    segmenting.room = *rc::gen::inRange<std::uint64_t>(1, 1U << 22U);
+  }
   const auto pieces = ring::cut(Collective::kAllReduce, counts, 4, world, 0, segmenting);
   RC_ASSERT(pieces.size() == ring::segments_in(Collective::kAllReduce, counts, 4, world, segmenting));
   for (std::size_t i = 0; i < pieces.size(); ++i) {

@@ -149,20 +149,43 @@ RC_GTEST_PROP(Oracle, CutsLikeTheSchedule, ()) {
   }
 }
 
+// Of every all-reduce that a peer accepts.
 TEST(Oracle, ChoosesAlgorithmsLikePeers) {
+  std::size_t accepted = 0;
+  const auto expect_alike = [&](const ring::Request& request) {
+    if (ring::validate_encoding(request)) return;
+    ++accepted;
+    EXPECT_EQ(oracle::asked(request), ring::algorithm_of(request));
+    EXPECT_EQ(oracle::is_encoded(request), ring::is_encoded(request));
+  };
   for (const WireFormat up : kAllFormats) {
     for (const WireFormat down : kAllFormats) {
-      for (const int algorithm : {0, 1, 2}) {
-        for (const bool weighted : {false, true}) {
-          ring::Request request;
-          request.formats = {up, down};
-          if (algorithm > 0) request.algorithm = static_cast<wire::Algorithm>(algorithm - 1);
-          if (weighted) request.weight = 2.0F;
-          EXPECT_EQ(oracle::is_direct(request), ring::goes_direct(request));
-          EXPECT_EQ(oracle::is_encoded(request), ring::is_encoded(request));
+      for (const DataType type : kAllTypes) {
+        for (const ReduceOp op : test::ops_of(type)) {
+          for (const int form : {0, 1, 2, 3, 4, 5}) {
+            ring::Request request;
+            request.collective = wire::Collective::kAllReduce;
+            request.type = type;
+            request.op = op;
+            request.formats = {up, down};
+            if (form % 3 > 0) request.algorithm = static_cast<wire::Algorithm>(form % 3 - 1);
+            if (form / 3 > 0) request.weight = 2.0F;
+            expect_alike(request);
+          }
         }
       }
     }
+  }
+  EXPECT_GT(accepted, 100U);
+}
+
+TEST(Oracle, NoOtherCollectiveHasAChoiceOfAlgorithms) {
+  for (std::uint8_t collective = 0; collective < wire::kCollectiveCount; ++collective) {
+    ring::Request request;
+    request.collective = static_cast<wire::Collective>(collective);
+    if (request.collective == wire::Collective::kAllReduce) continue;
+    EXPECT_EQ(oracle::asked(request), wire::Algorithm::kRing);
+    EXPECT_EQ(ring::algorithm_of(request), wire::Algorithm::kRing);
   }
 }
 

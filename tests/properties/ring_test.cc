@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "core/kernels/reference.h"
 #include "core/ring/schedule.h"
 #include "tests/properties/ring_cases.h"
+#include "tests/support/elements.h"
 #include "tests/support/ring_of_operations.h"
 
 namespace lockstep {
@@ -140,6 +144,134 @@ RC_GTEST_PROP(RingAllReduce, AnAbortRestoresTheInput, (std::uint64_t seed)) {
   test.ring.run(*rc::gen::inRange<std::uint64_t>(0, 200));
   test.ring.abort_all();
   for (std::uint32_t rank = 0; rank < test.world; ++rank) RC_ASSERT(test.ring.input(rank) == before[rank]);
+}
+
+// ---- both algorithms, native ----
+
+constexpr wire::Algorithm kBoth[] = {wire::Algorithm::kRing, wire::Algorithm::kDirect};
+
+// An all-reduce of any type and operation, with special values, whose algorithm the caller leaves to the view.
+struct NativeCase {
+  DataType type = DataType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t world = 1;
+  std::vector<std::uint64_t> counts;
+  std::uint32_t segment_bytes = 0;
+  std::uint32_t turns = 0;  // direct
+  bool in_place = false;
+  bool eager = false;
+  std::uint64_t seed = 0;
+  std::vector<test::Bytes> inputs;  // by rank, all tensors one after another
+};
+
+NativeCase any_native(std::uint64_t seed) {
+  NativeCase c;
+  c.type = *rc::gen::elementOf(std::vector<DataType>(std::begin(test::kAllTypes), std::end(test::kAllTypes)));
+  c.op = *rc::gen::elementOf(test::ops_of(c.type));
+  c.world = *rc::gen::inRange<std::uint32_t>(1, 7);
+  c.segment_bytes = *rc::gen::element<std::uint32_t>(0, 16, 1000, 5000);
+  c.turns = *rc::gen::inRange<std::uint32_t>(0, 4);
+  c.in_place = *rc::gen::arbitrary<bool>();
+  c.eager = *rc::gen::arbitrary<bool>();
+  c.seed = seed;
+  c.counts.resize(1 + below(draw(seed, 4), 3));
+  std::uint64_t all = 0;
+  for (std::size_t t = 0; t < c.counts.size(); ++t) {
+    const std::uint64_t most = draw(seed, 5, t) % 4 == 0 ? 40'000 : 400;  // bytes: some tensors are cut
+    c.counts[t] = below(draw(seed, 6, t), most) / size_of(c.type);
+    all += c.counts[t];
+  }
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    c.inputs.push_back(test::hostile_elements(c.type, all, draw(seed, 7, rank)));
+  }
+  return c;
+}
+
+support::RingOfOperations ring_of(const NativeCase& c, wire::Algorithm algorithm) {
+  ring::Request request;
+  request.collective = Collective::kAllReduce;
+  request.type = c.type;
+  request.op = c.op;
+  for (const std::uint64_t count : c.counts) request.tensors.push_back({{}, {}, count});
+  const ring::Segmenting segmenting{c.segment_bytes, {}, {}, algorithm, ring::direct_room(request), c.turns};
+  support::RingOfOperations ring(request, c.world, c.in_place, segmenting, c.seed);
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) std::ranges::copy(c.inputs[rank], ring.input(rank).begin());
+  if (c.eager) ring.send_eagerly();
+  return ring;
+}
+
+test::Bytes exact_fold_of(const NativeCase& c) {
+  const auto width = static_cast<std::uint32_t>(size_of(c.type));
+  test::Bytes expected(c.inputs.front().size());
+  test::each_chunk(c.counts, width, c.world, c.segment_bytes,
+                   [&](std::uint32_t owner, std::uint64_t begin, std::uint64_t size) {
+                     const std::span chunk = std::span(expected).subspan(begin * width, size * width);
+                     for (std::uint32_t hop = 0; hop < c.world; ++hop) {
+                       const test::Bytes& whole = c.inputs[(owner + 1 + hop) % c.world];
+                       const std::span own = std::span(whole).subspan(begin * width, size * width);
+                       if (hop == 0) {
+                         std::ranges::copy(own, chunk.begin());
+                       } else {
+                         reference::fold(c.type, c.op, chunk, chunk, own);
+                       }
+                     }
+                     if (c.op == ReduceOp::kAvg && c.world > 1) reference::divide(c.type, chunk, c.world);
+                   });
+  return expected;
+}
+
+// Law (S2): the ring and the direct algorithm give the same bytes, those of the fold, of any type and operation. The
+// direct algorithm leaves the input as it is until the commit, also in place.
+RC_GTEST_PROP(NativeAllReduce, BothAlgorithmsGiveTheExactFold, (std::uint64_t seed)) {
+  const NativeCase c = any_native(seed);
+  const test::Bytes expected = exact_fold_of(c);
+  for (const wire::Algorithm algorithm : kBoth) {
+    auto ring = ring_of(c, algorithm);
+    ring.run();
+    RC_ASSERT(ring.fault().empty());
+    RC_ASSERT(ring.slots_in_use() == 0U);
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      RC_ASSERT(ring.operation(rank).complete());
+      RC_ASSERT(ring.operation(rank).jobs_running() == 0U);
+      RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
+      const bool keeps = !c.in_place || algorithm == wire::Algorithm::kDirect;
+      RC_ASSERT(!keeps || ring.input(rank) == c.inputs[rank]);
+    }
+    ring.commit_all();
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      const bool same = std::ranges::equal(c.in_place ? std::span(ring.input(rank)) : ring.received(rank), expected);
+      RC_ASSERT(same);
+    }
+  }
+}
+
+// Law (S3): after an abort at any moment, the input is unchanged, also in place.
+RC_GTEST_PROP(NativeAllReduce, AnAbortRestoresTheInput, (std::uint64_t seed)) {
+  const NativeCase c = any_native(seed);
+  const auto steps = *rc::gen::inRange<std::uint64_t>(0, 100);
+  for (const wire::Algorithm algorithm : kBoth) {
+    auto ring = ring_of(c, algorithm);
+    ring.run(steps);
+    ring.abort_all();
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) RC_ASSERT(ring.input(rank) == c.inputs[rank]);
+  }
+}
+
+// Law: both algorithms move the same bytes: 2 (n - 1) times the tensors, over all ranks.
+RC_GTEST_PROP(NativeAllReduce, BothAlgorithmsMoveTheSameBytes, (std::uint64_t seed)) {
+  const NativeCase c = any_native(seed);
+  for (const wire::Algorithm algorithm : kBoth) {
+    auto ring = ring_of(c, algorithm);
+    ring.run();
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      sent += ring.operation(rank).bytes_sent();
+      received += ring.operation(rank).bytes_received();
+    }
+    RC_ASSERT(sent == 2 * (c.world - 1) * c.inputs.front().size());
+    RC_ASSERT(received == sent);
+  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 //   peers = 3                          settings: those of a plan file
 //   > start a b c                      hosts are letters
 //   > run 2s
-//   > a b: all-reduce tag 5 count 100 f32 sum [no retry] [minimum 2] [timeout 1s]
+//   > a b: all-reduce tag 5 count 100 f32 sum [ring] [no retry] [minimum 2] [timeout 1s]
 //        [watch] [drift 7]             its program's state is watched; a byte or a value of it is another one
 //   > c: broadcast tag 6 count 7 u8 root a         also reduce-scatter, all-gather, barrier
 //   > a b: sync tag 3 bytes 3000000 content 7 revision 4 [sends] [receives] [staged] [timeout 1s]
@@ -199,6 +199,7 @@ class Transcript {
       if (std::find(what.begin(), what.end(), name_of(static_cast<ReduceOp>(o))) != what.end())
         request.op = static_cast<ReduceOp>(o);
     }
+    if (std::find(what.begin(), what.end(), "ring") != what.end()) request.algorithm = wire::Algorithm::kRing;
     request.tag = Tag{number("tag", 0)};
     request.minimum_world = static_cast<std::uint32_t>(number("minimum", 1));
     request.timeout = timeout;

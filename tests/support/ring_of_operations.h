@@ -9,8 +9,10 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,11 +24,11 @@ namespace lockstep::support {
 
 class RingOfOperations {
  public:
-  // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any). `weights`:
-  // of every rank, or empty.
+  // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any), 5 slots.
+  // `weights`: of every rank, or empty.
   RingOfOperations(const ring::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
-      : seed_(seed) {
+      : seed_(seed), direct_(segmenting.algorithm == wire::Algorithm::kDirect) {
     std::vector<std::uint64_t> rank_parameters;
     rank_parameters.reserve(weights.size());
     for (const float weight : weights) rank_parameters.push_back(std::bit_cast<std::uint32_t>(weight));
@@ -61,11 +63,18 @@ class RingOfOperations {
   std::span<std::byte> received(std::uint32_t rank) { return members_[rank]->memory[2]; }
   std::span<std::byte> result(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().recv); }
   [[nodiscard]] const ring::Operation& operation(std::uint32_t rank) const { return *members_[rank]->operation; }
+  // The number of slots that an operation still reads.
+  [[nodiscard]] std::size_t slots_in_use() const { return slots_.size(); }
+
+  // Operations that can send without a grant do so. A part of these segments comes from slots.
+  void send_eagerly() { eager_ = true; }
 
   // Moves segments until nothing moves any more, or after `steps` moves.
   void run(std::uint64_t steps = UINT64_MAX) {
     for (auto& member : members_) {
-      for (std::uint32_t by = 0; by < members_.size(); ++by) {
+      const bool may_be_eager = member->operation->is_one_small_segment() || member->operation->eager_segments() > 0;
+      if (eager_ && may_be_eager) member->operation->grant_eager();
+      for (std::uint32_t by = 0; by < members_.size() && !(eager_ && may_be_eager); ++by) {
         if (sends(*member, by)) member->operation->grant(Rank{by}, {}, StripeIndex{0}, kStream);
       }
       member->operation->prepare(member->jobs);
@@ -95,7 +104,7 @@ class RingOfOperations {
 
   struct Member {
     ring::Request request;
-    std::vector<std::byte> memory[5];
+    std::vector<std::byte> memory[6];
     std::unique_ptr<ring::Operation> operation;
     std::vector<KernelJob> jobs;
     struct Frame {
@@ -110,7 +119,7 @@ class RingOfOperations {
     const auto rank = static_cast<std::uint32_t>(
         std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.get() == &member; }) -
         members_.begin());
-    return ring::goes_direct(member.request) ? to != rank : to == (rank + 1) % members_.size();
+    return direct_ ? to != rank : to == (rank + 1) % members_.size();
   }
 
   std::span<std::byte> memory(std::uint32_t rank, BufferRef ref) {
@@ -131,6 +140,9 @@ class RingOfOperations {
         const auto finished = member.operation->job_done(job.token, result, member.jobs);
         if (finished.fault) fault_ = finished.fault->text;
         if (finished.placeable) land(rank, finished.place);
+        if (finished.used_early && slots_.erase({rank, finished.used_early->from, finished.used_early->index}) == 0) {
+          fault_ = "a slot that is not in use";
+        }
       }
     }
   }
@@ -156,7 +168,12 @@ class RingOfOperations {
       from_ = Rank{from};
       arriving_ = std::move(outbox[which]);
       outbox.erase(outbox.begin() + static_cast<std::ptrdiff_t>(which));
-      arrive(to);
+      const bool early = arriving_.segment.eager && draw(seed_, 3, step) % 2 == 0;
+      if (early) {
+        arrive_early(to);
+      } else {
+        arrive(to);
+      }
       return true;
     }
     return false;
@@ -167,6 +184,18 @@ class RingOfOperations {
     const auto place = member.operation->begin(from_, header(), kStream, member.jobs);
     if (place.landing == ring::Operation::Landing::kPlace) land(rank, place.into);
     if (place.landing == ring::Operation::Landing::kNonsense) fault_ = "a segment that means nothing";
+  }
+
+  // As if the segment had come before the operation was constructed.
+  void arrive_early(std::uint32_t rank) {
+    Member& member = *members_[rank];
+    std::vector<std::byte>& slots = member.memory[5];
+    const BufferRef slot{BufferId{5}, slots.size(), arriving_.payload.size()};
+    slots.insert(slots.end(), arriving_.payload.begin(), arriving_.payload.end());
+    slots_.insert({rank, from_, arriving_.segment.index});
+    if (!member.operation->take(from_, header(), slot, arriving_.segment.checksum, kStream, member.jobs)) {
+      fault_ = "a segment that is not expected early";
+    }
   }
 
   void land(std::uint32_t rank, BufferRef into) {
@@ -180,10 +209,13 @@ class RingOfOperations {
   }
 
   std::uint64_t seed_;
+  bool direct_;         // every rank sends to every other
+  bool eager_ = false;  // without a grant
   std::uint64_t jobs_done_ = 0;
   std::string fault_;
   std::vector<std::unique_ptr<Member>> members_;
-  Rank from_;  // the sender of the arriving segment
+  std::set<std::tuple<std::uint32_t, Rank, SegmentIndex>> slots_;  // in use: receiver, sender, segment
+  Rank from_;                                                      // the sender of the arriving segment
   Member::Frame arriving_;
 };
 

@@ -71,7 +71,8 @@ View view() {
           .number = ViewNumber{2},
           .cohort = CohortId{3},
           .members = {{kAnn, GroupId{4}, GangId{5}, v4(), "ann", microseconds(35)},
-                      {kBob, GroupId{6}, GangId{7}, v6(), ""}}};
+                      {kBob, GroupId{6}, GangId{7}, v6(), ""}},
+          .unmeshed = {GroupId{4}}};
 }
 
 std::vector<OpenRound> open() {

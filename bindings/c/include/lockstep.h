@@ -206,11 +206,12 @@ LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
 
 /* How contributions to an all-reduce become its result. Numbers never change.
  *
- * RING: chunks travel around the ring. Each member decodes the partial sum, adds its part and rounds the sum again:
- * 2(n-1) hops, links between neighbours. DIRECT: each member rounds its part of a chunk once and sends the part
- * straight to the chunk's owner. The owner adds all parts in f32 and sends the result to every member: 2 hops, as many
- * bytes, links between all pairs. AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for
- * repeated rounding; else RING. */
+ * RING: chunks travel around the ring, and each member folds its part in: 2(n-1) hops, links between neighbours. With a
+ * wire format, each member rounds the partial sum again. DIRECT: each member sends its part of a chunk straight to the
+ * chunk's owner, which folds all parts in the order of the ring and sends the result to every member: 2 hops, as many
+ * bytes, links between all pairs. With a wire format, each part is rounded once. AUTO: DIRECT if contributions travel
+ * in less than 8 bits, which are too few for repeated rounding, and where a member is 1 ms or more from the
+ * coordinator, all links work and the group has at most 64 members; else RING. All members choose alike. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,
@@ -615,7 +616,7 @@ typedef struct lockstep_all_reduce_args {
    * peer with INVALID_ARGUMENT. A world of 1 encodes nothing; without a weighted SUM, it checks no element. */
   int weighted;
   double weight;
-  lockstep_algorithm algorithm; /* f32, SUM or AVG; RING not with an `up` of less than 8 bits; equal on all peers */
+  lockstep_algorithm algorithm; /* RING not with an `up` of less than 8 bits; equal on all peers */
   /* Error feedback, DIRECT only (request DIRECT for an `up` of 8 bits or more): `count` f32, zeros at first, that the
    * caller keeps from call to call; no overlap with other buffers. The residual is added to `send`. If the call ends
    * with LOCKSTEP_OK, the residual becomes what encoding lost of that sum (nothing for this peer's own chunk);
@@ -635,10 +636,11 @@ typedef struct lockstep_all_reduce_args {
  * most 16 KiB travels whole, once or twice (DIRECT: its owner sends it to every peer). A wire format reduces these
  * bytes by its ratio. Memory: in place, a copy of the input (or of its encoded part); out of place, none: give `send`
  * and `recv` of their own where tensors are large. Neighbouring tensors of at most 16 KiB each travel as one where
- * nothing is encoded; they need two copies, and are written only if the call succeeds. DIRECT also
- * needs a sixteenth of the tensors, at least 2 MiB (small tensors: up to 64 times their size) and at most 32 MiB, and
- * ends with INVALID_ARGUMENT where that is too little for the number of members. With a wire format, weights or DIRECT,
- * a NaN or infinite input aborts the call on every peer with INVALID_ARGUMENT; the error names the peer and the
+ * nothing is encoded; they need two copies, and are written only if the call succeeds. DIRECT and AUTO also need room
+ * for the contributions of others: as many bytes as the tensors (64 times as many for tensors of at most 16 KiB), but
+ * at most the larger of 8 MiB and a sixteenth of the tensors, and at most 64 MiB; DIRECT ends with INVALID_ARGUMENT
+ * where that is too little for the number of members. With a wire format, weights, or DIRECT for a sum or average of
+ * f32, a NaN or infinite input aborts the call on every peer with INVALID_ARGUMENT; the error names the peer and the
  * element. Errors: common ones, and PEER_LOST with `no_retry`. */
 LOCKSTEP_API lockstep_status lockstep_all_reduce(lockstep_comm* comm, const lockstep_all_reduce_args* args,
                                                  lockstep_result* result);

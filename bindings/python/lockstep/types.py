@@ -110,8 +110,9 @@ class WireFormat(str, enum.Enum):
 class Algorithm(str, enum.Enum):
     """How contributions to an all-reduce become its result; the name works, too.
 
-    RING sends chunks around the ring: 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner and
-    rounds it once: 2 hops. AUTO is DIRECT if `up` has less than 8 bits, else RING.
+    RING sends chunks around the ring: 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner, and a
+    wire format rounds it once: 2 hops. AUTO is DIRECT if `up` has less than 8 bits, and where a member is 1 ms or more
+    from the coordinator, all links work and the group has at most 64 members; else RING.
     """
 
     AUTO = "auto"

@@ -186,6 +186,59 @@ TEST(Membership, ABrokenPairCountsWhileItIsReported) {
   EXPECT_EQ(membership.mark_broken(pair, Instant{5}), Instant{5});
 }
 
+// p1 to p3 in group 0, p4 to p6 in group 1, p7 and p8 in group 2.
+Membership three_groups() {
+  Membership membership;
+  std::vector<Candidate> all;
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    all.push_back(candidate(i));
+    all.back().member.group = GroupId{static_cast<std::uint32_t>((i - 1) / 3)};
+    membership.add_candidate(all.back());
+  }
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.members = membership.next_members({}, all);
+  membership.install(view);
+  return membership;
+}
+
+using GroupIds = std::vector<GroupId>;
+
+TEST(Membership, AGroupWithABrokenPairIsNotMeshed) {
+  Membership membership = three_groups();
+  const auto unmeshed = [&] { return membership.unmeshed(membership.view().members); };
+  EXPECT_EQ(unmeshed(), GroupIds{});
+  membership.mark_broken(pair_of(id(8), id(7)), Instant{1});
+  EXPECT_EQ(unmeshed(), GroupIds{GroupId{2}});
+  membership.mark_broken(pair_of(id(1), id(3)), Instant{2});
+  EXPECT_EQ(unmeshed(), (GroupIds{GroupId{0}, GroupId{2}})) << "in order";
+  membership.mark_broken(pair_of(id(1), id(2)), Instant{3});
+  EXPECT_EQ(unmeshed(), (GroupIds{GroupId{0}, GroupId{2}})) << "each once";
+  membership.forget_broken(pair_of(id(7), id(8)));
+  membership.forget_broken(pair_of(id(1), id(2)));
+  EXPECT_EQ(unmeshed(), GroupIds{GroupId{0}}) << "another pair of the group is still marked";
+  membership.forget_broken(pair_of(id(1), id(3)));
+  EXPECT_EQ(unmeshed(), GroupIds{});
+}
+
+TEST(Membership, AGroupWithAPairToAvoidIsNotMeshed) {
+  Membership membership = three_groups();
+  membership.mark_broken(pair_of(id(5), id(6)), Instant{1}, true);
+  EXPECT_EQ(membership.unmeshed(membership.view().members), GroupIds{GroupId{1}});
+}
+
+// Of the members that are named, which may be those of the next view.
+TEST(Membership, AMarkedPairCountsWhileBothItsEndsAreMembers) {
+  Membership membership = three_groups();
+  membership.mark_broken(pair_of(id(4), id(6)), Instant{1});
+  EXPECT_EQ(membership.unmeshed(membership.next_members({id(5)}, {})), GroupIds{GroupId{1}});
+  EXPECT_EQ(membership.unmeshed(membership.next_members({id(4)}, {})), GroupIds{});
+  EXPECT_EQ(membership.unmeshed(membership.next_members({id(6)}, {})), GroupIds{});
+  EXPECT_EQ(membership.unmeshed({}), GroupIds{});
+  install_without(membership, 6, false);
+  EXPECT_EQ(membership.unmeshed(membership.view().members), GroupIds{});
+}
+
 TEST(Membership, GroupsHaveRingsOfTheirOwn) {
   Membership membership;
   std::vector<Candidate> all;

@@ -106,6 +106,47 @@ TEST(CoordinatorProgress, ALinkThatIsNeededAroundTheRingCostsAMember) {
   }
 }
 
+// Rule 57. The round goes around the ring next time.
+TEST(CoordinatorProgress, AViewNamesTheGroupInWhichALinkIsBrokenOrToAvoid) {
+  for (const bool avoid : {false, true}) {
+    SCOPED_TRACE(avoid);
+    Meeting run(4);
+    run.pass(seconds(1));
+    const auto proposed = [&] { return *run.ends[0]->last<wire::Propose>(); };
+    EXPECT_TRUE(proposed().view.unmeshed.empty());
+    run.ends[0]->say(wire::LinkBroken{Meeting::id(1), "no stream", avoid});
+    run.answer_all();
+    EXPECT_EQ(run.view(), 2U);
+    EXPECT_EQ(proposed().view.unmeshed, std::vector<GroupId>{GroupId{}});
+    EXPECT_EQ(run.coordinator.status().view.unmeshed, std::vector<GroupId>{GroupId{}});
+
+    const RoundKey round{run.coordinator.status().view.cohort, GroupId{}, Tag{7}, 0};
+    run.ends[0]->say(wire::StopRound{round, Generation{2}, Status::kAborted, false, "enough"});
+    run.answer_all();
+    EXPECT_EQ(proposed().verdicts.size(), 1U);
+    EXPECT_EQ(proposed().view.number, ViewNumber{2}) << "nothing changes but a round";
+    EXPECT_EQ(proposed().view.unmeshed, std::vector<GroupId>{GroupId{}});
+
+    run.ends[1]->hang_up();
+    run.answer_all(run.ends[1]);
+    EXPECT_EQ(run.view(), 3U);
+    EXPECT_EQ(run.members(), 3U);
+    EXPECT_TRUE(proposed().view.unmeshed.empty()) << "an end of the link is gone";
+  }
+}
+
+// A ring of three has no way around: the link stays one like any other.
+TEST(CoordinatorProgress, ALinkThatNoRingCanAvoidKeepsItsGroupMeshed) {
+  Meeting three(3);
+  three.pass(seconds(1));
+  three.ends[0]->say(wire::LinkBroken{Meeting::id(1), "slow", true});
+  three.answer_all();
+  three.ends[2]->hang_up();
+  three.answer_all(three.ends[2]);
+  EXPECT_EQ(three.view(), 2U);
+  EXPECT_TRUE(three.coordinator.status().view.unmeshed.empty());
+}
+
 // A ring is laid around the link already.
 TEST(CoordinatorProgress, ALinkThatIsReportedTwiceAtOnceKeepsNoOtherLinkFromBeingAvoided) {
   Meeting run(5);

@@ -565,6 +565,29 @@ TEST_F(OneOfThreeLies, AMemberAloneCannotSayThatAllHaveAgreed) {
   }
 }
 
+// Groups of up to 64 members commit among themselves if they are meshed.
+TEST_F(RoundsOfThree, ALargeGroupMayHaveAgreedToo) {
+  for (const std::uint64_t size : {std::uint64_t{5}, std::uint64_t{kMaxMeshed}, std::uint64_t{kMaxMeshed} + 1}) {
+    SCOPED_TRACE(size);
+    Rounds rounds;
+    wire::View view = view_;
+    Rounds::Change change;
+    for (std::uint64_t n = 4; n <= size; ++n) view.members.push_back({{n, n}, {}, {}, {}, "p" + std::to_string(n)});
+    rounds.admit(view, {});
+    for (const wire::Member& member : view.members) {
+      wire::Done told = done();
+      if (member.id == kB) ++told.hash;
+      rounds.on_done(member.id, told);
+      wire::OpenRound agreed = open(true);
+      agreed.agreed = true;
+      change.flushed[member.id] = {agreed};
+    }
+    const auto verdicts = rounds.verdicts(change, view);
+    ASSERT_EQ(verdicts.size(), 1U);
+    EXPECT_EQ(verdicts.front().status, size <= kMaxMeshed ? Status::kOk : Status::kInternal);
+  }
+}
+
 TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {
   (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   wire::Done other = done();

@@ -1,6 +1,9 @@
 #include "core/kernels/run_job.h"
 
+#include <algorithm>
 #include <cfenv>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -69,6 +72,103 @@ TEST(RunJob, FoldVerifiesFoldsDividesAndHashes) {
   }
 }
 
+// Contributions of several ranks, one after another, and that of this rank.
+struct Contributions {
+  Contributions(DataType its_type, std::size_t count, std::size_t others)
+      : type(its_type), from(test::hostile_elements(type, count * others, 3)), own(hostile_elements(type, count, 4)) {}
+  [[nodiscard]] std::span<const std::byte> part(std::size_t at) const {
+    return std::span(from).subspan(at * own.size(), own.size());
+  }
+  // As the ring folds them: one job for each hop, of which the last divides.
+  [[nodiscard]] Bytes chain(ReduceOp op, std::uint32_t divisor) const {
+    Bytes sum(part(0).begin(), part(0).end());
+    const std::size_t others = from.size() / own.size();
+    for (std::size_t at = 1; at < others; ++at) {
+      EXPECT_TRUE(run_job(fold_job(type, op, 0, sum), sum, Bytes(sum), part(at)).intact);
+    }
+    EXPECT_TRUE(run_job(fold_job(type, op, divisor, sum), sum, Bytes(sum), own).intact);
+    return sum;
+  }
+
+  DataType type;
+  Bytes from;
+  Bytes own;
+};
+
+FoldAllJob fold_all_job(DataType type, ReduceOp op, std::uint32_t divisor) {
+  FoldAllJob job;
+  job.type = type;
+  job.op = op;
+  job.divisor = divisor;
+  return job;
+}
+
+// Sizes around the block size of run_job, and odd numbers of elements.
+TEST(RunJob, FoldAllIsAChainOfFolds) {
+  for (const auto type : test::kAllTypes) {
+    for (const auto op : test::ops_of(type)) {
+      for (const std::size_t bytes : {8U, 8184U, 8192U, 8200U, 20'000U}) {
+        for (const std::size_t others : {1U, 2U, 5U}) {
+          const std::size_t count = bytes / size_of(type) - (bytes > 8 ? 1 : 0);
+          const Contributions all(type, count, others);
+          for (const std::uint32_t divisor : {0U, static_cast<std::uint32_t>(others + 1)}) {
+            Bytes into(all.own.size());
+            const JobResult result = run_job(fold_all_job(type, op, divisor), into, all.from, all.own);
+            EXPECT_TRUE(result.intact);
+            EXPECT_EQ(result.checksum, checksum(into));
+            ASSERT_TRUE(into == all.chain(op, divisor))
+                << name_of(type) << ' ' << name_of(op) << ' ' << bytes << ' ' << others << ' ' << divisor;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RunJob, FoldAllOfNothingIsTheChecksumOfNothing) {
+  const JobResult result = run_job(fold_all_job(DataType::kF32, ReduceOp::kSum, 0), {}, {}, {});
+  EXPECT_TRUE(result.intact);
+  EXPECT_EQ(result.checksum, checksum({}));
+}
+
+TEST(RunJob, FoldAllDividesAverageOnceAndNothingElse) {
+  const std::vector<std::int32_t> values = {10, 20, 33};
+  const auto bytes = std::as_bytes(std::span(values));
+  const auto fold_all = [&](ReduceOp op, std::uint32_t divisor) {
+    std::int32_t result = 0;
+    run_job(fold_all_job(DataType::kI32, op, divisor), std::as_writable_bytes(std::span(&result, 1)), bytes.first(8),
+            bytes.subspan(8));
+    return result;
+  };
+  EXPECT_EQ(fold_all(ReduceOp::kAvg, 3), 21);
+  EXPECT_EQ(fold_all(ReduceOp::kAvg, 0), 63);
+  EXPECT_EQ(fold_all(ReduceOp::kSum, 3), 63);
+}
+
+// Buffers of a caller begin anywhere.
+TEST(RunJob, FoldAllTakesBuffersOfAnyAlignment) {
+  for (const auto type : {DataType::kU16, DataType::kF16, DataType::kF32, DataType::kI64, DataType::kF64}) {
+    const Contributions all(type, 2501, 3);
+    const Bytes expected = all.chain(ReduceOp::kSum, 0);
+    for (const std::size_t shift : {1U, 2U, 3U, 5U, 7U}) {
+      const auto shifted = [&](const Bytes& bytes) {
+        Bytes moved(shift);
+        moved.insert(moved.end(), bytes.begin(), bytes.end());
+        return moved;
+      };
+      const Bytes from = shifted(all.from);
+      const Bytes own = shifted(all.own);
+      Bytes into(all.own.size() + 2 * shift, std::byte{0x5a});
+      run_job(fold_all_job(type, ReduceOp::kSum, 0), std::span(into).subspan(shift, all.own.size()),
+              std::span(from).subspan(shift), std::span(own).subspan(shift));
+      EXPECT_TRUE(std::ranges::equal(std::span(into).subspan(shift, all.own.size()), expected)) << name_of(type);
+      const auto untouched = [](std::byte byte) { return byte == std::byte{0x5a}; };
+      EXPECT_TRUE(std::ranges::all_of(std::span(into).first(shift), untouched)) << "bytes before the result";
+      EXPECT_TRUE(std::ranges::all_of(std::span(into).last(shift), untouched)) << "bytes after the result";
+    }
+  }
+}
+
 TEST(RunJob, FoldReportsDamage) {
   Bytes from = hostile_elements(DataType::kF32, 10'000, 1);
   const Bytes own = hostile_elements(DataType::kF32, 10'000, 2);
@@ -90,6 +190,19 @@ TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
     run_job(job, expected, from, own);
     std::fesetround(FE_UPWARD);
     run_job(job, into, from, own);
+    EXPECT_EQ(std::fegetround(), FE_UPWARD);
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(into, expected);
+  }
+}
+
+TEST(RunJob, FoldAllIgnoresTheCallersFloatEnvironment) {
+  for (const auto type : {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64}) {
+    const Contributions all(type, 1000, 2);
+    const Bytes expected = all.chain(ReduceOp::kAvg, 3);
+    Bytes into(all.own.size());
+    std::fesetround(FE_UPWARD);
+    run_job(fold_all_job(type, ReduceOp::kAvg, 3), into, all.from, all.own);
     EXPECT_EQ(std::fegetround(), FE_UPWARD);
     std::fesetround(FE_TONEAREST);
     EXPECT_EQ(into, expected);

@@ -19,7 +19,7 @@ constexpr PeerId kFourth{4, 4};
 constexpr RoundKey kKeptRound{CohortId{1}, kOneGroup, Tag{7}, 0};
 
 wire::View view_among(std::uint64_t number, const std::vector<PeerId>& peers) {
-  wire::View view{{}, ViewNumber{number}, CohortId{1}, {}};
+  wire::View view{{}, ViewNumber{number}, CohortId{1}, {}, {}};
   for (const PeerId peer : peers) view.members.push_back({peer, kOneGroup, {}, {}, {}});
   return view;
 }
@@ -57,6 +57,79 @@ TEST(Cohort, ManyMembersDoNotCommitAmongPeers) {
   EXPECT_FALSE(Cohort::founded(view, kOneGroup).now().peer_commit);
   view.members.pop_back();
   EXPECT_TRUE(Cohort::founded(view, kOneGroup).now().peer_commit);
+}
+
+// A view of so many members in one group, one of which is far from the coordinator.
+wire::View far_view_of(std::uint64_t size) {
+  std::vector<PeerId> peers;
+  for (std::uint64_t n = 1; n <= size; ++n) peers.push_back({n, n});
+  wire::View view = view_among(1, peers);
+  view.members.back().round_trip = kFarCoordinator;
+  return view;
+}
+
+// Rule 57.
+TEST(Cohort, AGroupIsMeshedIfItIsFarAndNotTooLarge) {
+  for (const std::uint64_t size : {std::uint64_t{2}, std::uint64_t{kMaxMeshed}, std::uint64_t{kMaxMeshed} + 1}) {
+    SCOPED_TRACE(size);
+    wire::View view = far_view_of(size);
+    const auto meshed = [&] { return Cohort::founded(view, kOneGroup).now().meshed; };
+    EXPECT_EQ(meshed(), size <= kMaxMeshed);
+    view.members.back().round_trip = kFarCoordinator - nanoseconds(1);
+    EXPECT_FALSE(meshed()) << "all are near";
+  }
+}
+
+TEST(Cohort, AGroupInWhichALinkIsMarkedIsNotMeshed) {
+  wire::View view = far_view_of(6);
+  for (std::size_t i = 3; i < 6; ++i) view.members[i].group = GroupId{1};
+  view.members.front().round_trip = kFarCoordinator;
+  const auto is_meshed = [&](GroupId group) { return Cohort::founded(view, group).now().meshed; };
+  EXPECT_TRUE(is_meshed(kOneGroup));
+  EXPECT_TRUE(is_meshed(GroupId{1}));
+  view.unmeshed = {GroupId{1}};
+  EXPECT_TRUE(is_meshed(kOneGroup));
+  EXPECT_FALSE(is_meshed(GroupId{1}));
+  view.unmeshed = {kOneGroup, GroupId{1}};
+  EXPECT_FALSE(is_meshed(kOneGroup));
+}
+
+// Members of a meshed group have links to all others: a Done needs no way around the ring.
+TEST(Cohort, AMeshedGroupCommitsAmongPeers) {
+  wire::View view = far_view_of(kMaxMeshed);
+  const auto commits = [&] { return Cohort::founded(view, kOneGroup).now().peer_commit; };
+  EXPECT_TRUE(commits());
+  view.unmeshed = {kOneGroup};
+  EXPECT_FALSE(commits());
+  view = far_view_of(kMaxMeshed + 1);
+  EXPECT_FALSE(commits());
+  view = far_view_of(kMaxPeerCommit);
+  view.unmeshed = {kOneGroup};
+  EXPECT_TRUE(commits()) << "so few members have links to all others in any case";
+}
+
+// Its gang holds them together: either all rounds commit, or none.
+TEST(Cohort, AMeshedGroupThatIsBoundDoesNotCommitAmongPeers) {
+  wire::View view = far_view_of(8);
+  for (std::size_t i = 4; i < 8; ++i) view.members[i].group = GroupId{1};
+  view.members[0].gang = view.members[4].gang = GangId{9};
+  view.members[0].round_trip = kFarCoordinator;
+  const auto roster = Cohort::founded(view, kOneGroup).now();
+  EXPECT_TRUE(roster.meshed);
+  EXPECT_FALSE(roster.peer_commit);
+}
+
+// The next view decides for the attempts that begin in it.
+TEST(Cohort, AMarkedLinkEndsTheMeshOfTheNextGeneration) {
+  Cohort cohort = Cohort::founded(far_view_of(5), kOneGroup);
+  EXPECT_TRUE(cohort.now().meshed);
+  wire::Propose change;
+  change.view = far_view_of(5);
+  change.view.number = ViewNumber{2};
+  change.view.unmeshed = {kOneGroup};
+  change.relinked = {kOneGroup};
+  cohort.install(change);
+  EXPECT_FALSE(cohort.now().meshed);
 }
 
 TEST(Cohort, LosingTheFarMemberBringsTheOthersNear) {

@@ -218,6 +218,7 @@ TEST(EagerSegments, AnOfferOfALargeRoundIsNotAnswered) {
   request.collective = wire::Collective::kAllReduce;
   request.type = DataType::kU8;
   request.tag = Tag{7};
+  request.algorithm = wire::Algorithm::kRing;
   run.me.launch(request, 100'000, 100'000);
   run.me.run();
   ASSERT_EQ(run.low->count<wire::Ready>(), 1U);
@@ -281,7 +282,8 @@ TEST(EagerSegments, ASegmentSentBeforeTheNeighboursLaunchIsRepeated) {
   }
 }
 
-TEST(EagerSegments, ASegmentSentAfterTheNeighboursLaunchIsRepeatedOnRequest) {
+// The Ready may have overtaken the segment, on another stripe.
+TEST(EagerSegments, ASegmentSentBeforeTheNeighboursReadyIsRepeatedAtOnce) {
   for (const bool has : {false, true}) {
     SCOPED_TRACE(has);
     Small run(kStarter);
@@ -292,11 +294,11 @@ TEST(EagerSegments, ASegmentSentAfterTheNeighboursLaunchIsRepeatedOnRequest) {
     EXPECT_EQ(run.high->segments_heard(), 1U);
     run.high_hangs_up();
     run.high_comes_again();
-    EXPECT_EQ(run.high->segments_heard(), 0U);
+    EXPECT_EQ(run.high->segments_heard(), 1U);
     if (has) ready.have = {1};
     run.high->say(ready);
     run.me.run();
-    EXPECT_EQ(run.high->segments_heard(), has ? 0U : 1U);
+    EXPECT_EQ(run.high->segments_heard(), 1U);
   }
 }
 

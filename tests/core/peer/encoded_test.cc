@@ -20,6 +20,7 @@ struct Encoded : Small {
     request.op = weight ? ReduceOp::kAvg : ReduceOp::kSum;
     request.tag = Tag{7};
     request.formats = formats;
+    request.algorithm = wire::Algorithm::kRing;
     request.weight = weight;
     const CallId id = me.launch(request, kElements);
     me.run();

@@ -40,7 +40,7 @@ inline wire::Member member(PeerId id, Duration round_trip = kFar) {
 
 inline wire::View view_of(std::uint64_t number, std::uint64_t cohort, const std::vector<PeerId>& members,
                           Duration round_trip = kFar) {
-  wire::View view{Term{1}, ViewNumber{number}, CohortId{cohort}, {}};
+  wire::View view{Term{1}, ViewNumber{number}, CohortId{cohort}, {}, {}};
   for (const PeerId id : members) view.members.push_back(member(id, round_trip));
   return view;
 }
@@ -50,8 +50,9 @@ class Peer3 {
   // A member of {low, me, high} in view 1, linked with both neighbours.
   explicit Peer3(bool joined = true, bool auto_admit = false)
       : Peer3(options(auto_admit), {kLow, kMe, kHigh}, joined) {}
-  // `ring`: in rank order; low is upstream and high downstream.
-  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true, Duration round_trip = kFar)
+  // `ring`: in rank order; low is upstream and high downstream. `meshed`: the links between all pairs work.
+  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true, Duration round_trip = kFar,
+        bool meshed = true)
       : me(options), ring_(std::move(ring)) {
     connected = me.connect();
     coordinator = me.streams.dialling().front();
@@ -59,12 +60,12 @@ class Peer3 {
     coordinator->greet();
     if (!joined) return;
     coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
-    install(proposal(view_of(1, 1, ring_, round_trip)));
+    wire::View first = view_of(1, 1, ring_, round_trip);
+    if (!meshed) first.unmeshed = {GroupId{}};
+    install(proposal(std::move(first)));
     EXPECT_EQ(me.views.size(), 1U);
-    high = me.streams.dialling().front();
-    me.streams.open(*high);
-    high->greet();
-    high->say(wire::LinkWelcome{});
+    high = welcome(kHigh);
+    EXPECT_NE(high, nullptr);
     low = &dial_in(kLow);
     EXPECT_NE(low->last<wire::LinkWelcome>(), nullptr);
   }
@@ -75,6 +76,18 @@ class Peer3 {
     end.say(wire::Link{from, kMe, StripeIndex{stripe}, stripes, key});
     me.run();
     return end;
+  }
+  // The stream that the peer dials to this member, opened; nullptr: it dials none.
+  FarEnd* welcome(PeerId member) {
+    for (FarEnd* end : me.streams.dialling()) {
+      if (end->dialled() != address_of(static_cast<std::uint8_t>(member.low))) continue;
+      me.streams.open(*end);
+      end->greet();
+      end->say(wire::LinkWelcome{});
+      me.run();
+      return end;
+    }
+    return nullptr;
   }
   wire::Propose proposal(wire::View view) {
     wire::Propose propose;
@@ -109,12 +122,14 @@ class Peer3 {
   }
 
   static RoundKey key(std::uint64_t tag = 7, std::uint32_t use = 0) { return {CohortId{1}, {}, Tag{tag}, use}; }
+  // An all-reduce goes around the ring.
   CallId launch(wire::Collective collective, std::uint64_t tag = 7, std::uint64_t count = 12, std::uint64_t room = 36) {
     Request request;
     request.collective = collective;
     request.type = DataType::kF32;
     request.tag = Tag{tag};
     request.watch = watched;
+    if (collective == wire::Collective::kAllReduce) request.algorithm = wire::Algorithm::kRing;
     const CallId call = me.launch(request, count, room);
     me.run();
     return call;

@@ -236,14 +236,61 @@ TEST(PeerCommit, ReportsAreNotDelayedIfAMemberIsUnreachable) {
   EXPECT_EQ(d.coordinator->count<wire::Done>(), 1U);
 }
 
-TEST(PeerCommit, MembersOfLargeCohortsSendNoDoneToEachOther) {
+// A ring of `size` members: this peer, high, others, low.
+std::vector<PeerId> ring_of(std::size_t size) {
   std::vector<PeerId> ring = kOwner;
-  for (std::uint64_t n = 0; ring.size() <= kMaxPeerCommit; ++n) ring.insert(ring.begin() + 2, PeerId{20 + n, 20 + n});
+  for (std::uint64_t n = 0; ring.size() < size; ++n) ring.insert(ring.begin() + 2, PeerId{20 + n, 20 + n});
+  return ring;
+}
+
+TEST(PeerCommit, MembersOfLargeCohortsSendNoDoneToEachOther) {
+  constexpr Duration kNear = kFarCoordinator - nanoseconds(1);
+  const struct {
+    std::size_t size;
+    Duration round_trip;
+    bool meshed;
+    bool sends;
+  } cases[] = {
+      {kMaxPeerCommit, kNear, true, true},      {kMaxPeerCommit, kFar, false, true},
+      {kMaxPeerCommit + 1, kNear, true, false}, {kMaxPeerCommit + 1, kFar, false, false},
+      {kMaxPeerCommit + 1, kFar, true, true},   {kMaxMeshed, kFar, true, true},
+      {kMaxMeshed + 1, kFar, true, false},
+  };
+  for (const auto& [size, round_trip, meshed, sends] : cases) {
+    SCOPED_TRACE(testing::Message() << size << " members, " << (round_trip == kFar ? "far" : "near")
+                                    << (meshed ? "" : ", not meshed"));
+    Small d(ring_of(size), round_trip, meshed);
+    d.call();
+    d.offered();
+    EXPECT_EQ(d.low->last<wire::Done>() != nullptr, sends);
+    if (!sends) {
+      EXPECT_NE(d.coordinator->last<wire::Done>(), nullptr);
+    }
+  }
+}
+
+// The Done of the last of 64 members commits the round.
+TEST(PeerCommit, AMeshedGroupOf64CommitsAfterDoneOfAllMembers) {
+  const std::vector<PeerId> ring = ring_of(kMaxMeshed);
   Small d(ring);
-  d.call();
+  const CallId id = d.call();
   d.offered();
-  ASSERT_NE(d.coordinator->last<wire::Done>(), nullptr);
-  EXPECT_EQ(d.low->last<wire::Done>(), nullptr);
+  const auto* mine = d.coordinator->last<wire::Done>();
+  ASSERT_NE(mine, nullptr);
+  const wire::Done done = *mine;
+  const auto says = [&](FarEnd& end) {
+    end.say(done);
+    d.me.run();
+  };
+  says(*d.low);
+  says(*d.high);
+  for (std::size_t rank = 2; rank + 1 < ring.size(); ++rank) {
+    ASSERT_EQ(d.me.outcome(id), nullptr) << rank;
+    says(*d.welcome(ring[rank]));
+  }
+  ASSERT_NE(d.me.outcome(id), nullptr);
+  EXPECT_EQ(d.me.outcome(id)->status, Status::kOk);
+  EXPECT_EQ(d.me.outcome(id)->world, kMaxMeshed);
 }
 
 // A member that has the Done of all ends its round, and lets the links of a leaver go. The leaver may still wait for

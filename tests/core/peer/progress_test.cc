@@ -23,8 +23,8 @@ Options with_default_times(std::uint32_t segment_bytes) {
 }
 
 struct Lines : Peer3 {
-  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}, std::uint32_t segment_bytes = 1024)
-      : Peer3(with_default_times(segment_bytes), std::move(ring)) {}
+  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}, std::uint32_t segment_bytes = 1024, bool meshed = true)
+      : Peer3(with_default_times(segment_bytes), std::move(ring), true, kFar, meshed) {}
 
   // Whole heartbeats from all but these.
   void pass(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = kStep) {
@@ -177,9 +177,9 @@ TEST(LinkProgress, LessThanAFiftiethOfTheBestRateInFourHeartbeatsIsALinkToAvoid)
   EXPECT_FALSE(not_slow.low->shown_out());
 }
 
-// A ring of four, in which the peer dials the member across as well, for peer commits.
+// A ring of four without links for direct calls, in which the peer dials the member across as well, for peer commits.
 struct Across : Lines {
-  Across() : Lines({kLow, kMe, kHigh, kAcross}) {
+  Across() : Lines({kLow, kMe, kHigh, kAcross}, 1024, false) {
     while (far == nullptr) far = open_next();
   }
   // The next dial to the member across, opened.

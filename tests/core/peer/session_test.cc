@@ -352,6 +352,20 @@ TEST(LyingCoordinator, EndsTheRunWithTheReason) {
          p.view.members[1].group = GroupId{1};
        }),
        "groups are mixed up"},
+      {"unmeshed groups out of order", proposes([](wire::Propose& p) {
+         p.view.unmeshed = {GroupId{2}, GroupId{1}};
+       }),
+       "unmeshed groups are mixed up"},
+      {"an unmeshed group twice", proposes([](wire::Propose& p) {
+         p.view.unmeshed = {GroupId{1}, GroupId{1}};
+       }),
+       "unmeshed groups are mixed up"},
+      {"the same view with other unmeshed groups", proposes([](wire::Propose& p) {
+         p.lost = {};
+         p.view = view_of(1, 1, {kLow, kMe, kHigh});
+         p.view.unmeshed = {GroupId{}};
+       }),
+       "other members under the same number"},
       {"another group", proposes([](wire::Propose& p) {
          for (auto& m : p.view.members) m.group = GroupId{1};
        }),

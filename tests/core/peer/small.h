@@ -1,4 +1,4 @@
-// A peer in a ring of three that all-reduces tensors of a few bytes, which are sent eagerly.
+// A peer in a ring of three that all-reduces tensors of a few bytes around the ring. They are sent eagerly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,8 +46,8 @@ inline std::vector<std::byte> plus(std::span<const std::byte> own, std::byte fil
 }
 
 struct Small : Peer3 {
-  explicit Small(const std::vector<PeerId>& ring, Duration round_trip = kFar)
-      : Peer3(small_options(), ring, true, round_trip) {}
+  explicit Small(const std::vector<PeerId>& ring, Duration round_trip = kFar, bool meshed = true)
+      : Peer3(small_options(), ring, true, round_trip, meshed) {}
 
   static wire::Offer offer(std::uint64_t tag = 7, bool follows = true, std::uint64_t count = kCount) {
     return {key(tag), Generation{1}, arguments(count), follows};
@@ -79,6 +79,7 @@ struct Small : Peer3 {
     request.type = DataType::kU8;
     request.tag = Tag{tag};
     request.watch = watched;
+    request.algorithm = wire::Algorithm::kRing;
     const CallId id = me.launch(request, count, 0, in_place);
     input.assign(me.sent(id).begin(), me.sent(id).end());
     me.run();

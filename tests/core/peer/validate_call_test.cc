@@ -76,5 +76,58 @@ TEST(ValidateCall, RefusesAFormatOfAnotherType) {
   ASSERT_TRUE(validate_call(request).has_value());
 }
 
+TEST(ValidateCall, AnAllReduceOfEveryTypeAndOperationCanChooseItsAlgorithm) {
+  for (const DataType type : {DataType::kU8, DataType::kF64, DataType::kF32, DataType::kBool}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+      for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, wire::Algorithm::kDirect}) {
+        Request request = request_of(Collective::kAllReduce, 1);
+        request.type = type;
+        request.op = op;
+        request.algorithm = algorithm;
+        EXPECT_FALSE(validate_call(request)) << name_of(type) << " " << name_of(op) << " " << name_of(algorithm);
+      }
+    }
+  }
+}
+
+TEST(ValidateCall, NoOtherCollectiveCanChooseItsAlgorithm) {
+  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, wire::Algorithm::kDirect}) {
+    Request request = request_of(Collective::kBroadcast, 1);
+    request.algorithm = algorithm;
+    expect_invalid(request, "only an all-reduce can choose an algorithm, not broadcast");
+  }
+}
+
+TEST(ValidateCall, ResidualsNeedADirectCallOfSumsOfF32) {
+  Request request = request_of(Collective::kAllReduce, 1);
+  request.tensors.front().residual = {BufferId{20}, 0, 4};
+  const char* const text = "residuals need the direct algorithm: around the ring no contribution is encoded on its own";
+  expect_invalid(request, text);  // the view may choose the ring
+  request.algorithm = wire::Algorithm::kRing;
+  expect_invalid(request, text);
+  request.algorithm = wire::Algorithm::kDirect;
+  EXPECT_FALSE(validate_call(request));
+  request.op = ReduceOp::kMax;
+  expect_invalid(request, "only an all-reduce of f32 (sum or avg) has residuals, not all_reduce of f32 (max)");
+  request.op = ReduceOp::kAvg;
+  request.type = DataType::kF64;
+  expect_invalid(request, "only an all-reduce of f32 (sum or avg) has residuals, not all_reduce of f64 (avg)");
+  request.tensors.front().residual = {};
+  EXPECT_FALSE(validate_call(request));
+}
+
+TEST(ValidateCall, CoarseFormatsGoDirectUnlessTheCallerAsksForTheRing) {
+  Request request = request_of(Collective::kAllReduce, 1);
+  request.formats.up = WireFormat::kInt4;
+  EXPECT_FALSE(validate_call(request));
+  request.algorithm = wire::Algorithm::kDirect;
+  EXPECT_FALSE(validate_call(request));
+  request.algorithm = wire::Algorithm::kRing;
+  expect_invalid(
+      request,
+      "around the ring contributions are rounded at every member, which is too often for int4: use the direct "
+      "algorithm, or a format of 8 bits or more on the way up (int8)");
+}
+
 }  // namespace
 }  // namespace lockstep::peer

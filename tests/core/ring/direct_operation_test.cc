@@ -3,6 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "core/buffers/buffer_ref.h"
+#include "core/ring/choice.h"
+
 namespace lockstep::ring {
 namespace {
 
@@ -18,9 +26,15 @@ constexpr std::uint64_t kElements = std::uint64_t{3} * 4 * 256;  // four blocks,
 constexpr std::uint32_t kPiecesEach = 4;                         // of each rank
 constexpr std::uint32_t kTurns = 2;
 
+// Where the contributions of other ranks lie that come before the launch.
+constexpr BufferRef slot_of(const wire::Segment& segment, std::uint64_t slot = 0) {
+  return {kEarlyBuffer, slot * kEarlySlotBytes, segment.length};
+}
+
 // Rank 1 of 3. Rank i / 4 owns piece i.
 struct Direct {
-  Direct() : request(request_of()), operation(request, Rank{1}, kRanks, {}, segmenting_of(request)) {}
+  explicit Direct(const ring::Request& its_request = request_of(), std::uint32_t turns = kTurns)
+      : request(its_request), operation(request, Rank{1}, kRanks, {}, segmenting_of(request, turns)) {}
 
   static ring::Request request_of() {
     ring::Request r;
@@ -34,8 +48,17 @@ struct Direct {
     r.scratch = {BufferId{18}, 0, ring::scratch_bytes(r)};
     return r;
   }
-  static Segmenting segmenting_of(const ring::Request& request) {
-    return {1024, {}, request.formats, ring::direct_room(request), kTurns};
+  // Not encoded: the caller leaves the algorithm to the view.
+  static ring::Request native_request_of(bool in_place = false) {
+    ring::Request r = request_of();
+    r.formats = {};
+    r.algorithm.reset();
+    if (in_place) r.tensors.front().recv = r.tensors.front().send;
+    r.scratch = {BufferId{18}, 0, ring::scratch_bytes(r)};
+    return r;
+  }
+  static Segmenting segmenting_of(const ring::Request& request, std::uint32_t turns = kTurns) {
+    return {1024, {}, request.formats, wire::Algorithm::kDirect, ring::direct_room(request), turns};
   }
 
   [[nodiscard]] wire::Segment segment(std::uint32_t piece, Phase phase) const {
@@ -57,6 +80,7 @@ struct Direct {
   }
   Operation::Finished land(std::uint32_t from, std::uint32_t piece, Phase phase, bool intact = true) {
     EXPECT_EQ(begin(from, piece, phase).landing, Landing::kPlace);
+    do_jobs();  // of own contributions: the first one that comes grants
     operation.landed(Rank{from}, segment(piece, phase), false, kChecksum, jobs);
     return do_job(intact);
   }
@@ -64,6 +88,36 @@ struct Direct {
     EXPECT_TRUE(operation.grant(Rank{by}, {}, kOnly, kFirst));
     operation.prepare(jobs);
     do_jobs();
+  }
+  // Without being asked.
+  void grant_eager() {
+    operation.grant_eager();
+    operation.prepare(jobs);
+    do_jobs();
+  }
+  bool take(std::uint32_t from, const wire::Segment& arrived, StreamId stream = kFirst) {
+    return operation.take(Rank{from}, arrived, slot_of(arrived), kChecksum, stream, jobs);
+  }
+  bool take(std::uint32_t from, std::uint32_t piece) { return take(from, segment(piece, Phase::kReduceScatter)); }
+  // Answers the only job of this kind.
+  template <typename Work>
+  Operation::Finished do_only(const JobResult& result = {true, kChecksum}) {
+    const auto is_it = [](const KernelJob& job) { return std::holds_alternative<Work>(job.work); };
+    EXPECT_EQ(std::ranges::count_if(jobs, is_it), 1);
+    std::stable_partition(jobs.begin(), jobs.end(), is_it);
+    return answer(result);
+  }
+  template <typename Work>
+  [[nodiscard]] const Work* find_job() const {
+    for (const KernelJob& job : jobs) {
+      if (const Work* const work = std::get_if<Work>(&job.work)) return work;
+    }
+    return nullptr;
+  }
+  std::vector<bool> sent_eagerly(std::uint32_t to) {
+    std::vector<bool> eager;
+    while (const auto next = operation.next(Rank{to}, kOnly, kFirst)) eager.push_back(next->eager);
+    return eager;
   }
   std::vector<std::uint32_t> sent(std::uint32_t to, StreamId stream = kFirst) {
     std::vector<std::uint32_t> pieces;
@@ -283,6 +337,379 @@ TEST(DirectOperation, AContributionThatHasChangedEndsTheRound) {
   EXPECT_EQ(finished.fault->text.find("tensor 0, chunk 1, from byte 4096: a contribution changed in this host"), 0U);
 }
 
+// ---- not encoded ----
+
+TEST(DirectOperation, NativeContributionsAreVerifiedAndFoldedInOneJob) {
+  Direct one(Direct::native_request_of());
+  one.grant(0);
+  one.grant(2);
+  EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter).landing, Landing::kPlace);
+  one.operation.landed(Rank{0}, one.segment(4, Phase::kReduceScatter), false, 77, one.jobs);
+  ASSERT_EQ(one.jobs.size(), 1U);
+  const auto* const verify = one.find_job<VerifyJob>();
+  ASSERT_NE(verify, nullptr);
+  EXPECT_EQ(verify->expected, 77U);
+  EXPECT_FALSE(verify->again);
+  EXPECT_EQ(verify->from.id, one.request.scratch.id);
+  one.do_job();
+  EXPECT_TRUE(one.jobs.empty());
+  one.land(2, 4, Phase::kReduceScatter);
+  ASSERT_EQ(one.jobs.size(), 1U);
+  const auto* const fold = one.find_job<FoldAllJob>();
+  ASSERT_NE(fold, nullptr);
+  EXPECT_EQ(fold->into, one.request.tensors.front().recv.slice(4096, 1024));
+  EXPECT_EQ(fold->from, one.request.scratch.slice(0, 2048));
+  EXPECT_EQ(fold->own, one.request.tensors.front().send.slice(4096, 1024));
+  EXPECT_EQ(fold->type, DataType::kF32);
+  EXPECT_EQ(fold->op, ReduceOp::kAvg);
+  EXPECT_EQ(fold->divisor, kRanks);
+  one.do_jobs();
+  for (const std::uint32_t other : {0U, 2U}) {
+    std::vector<std::uint32_t> sent = one.sent(other);
+    EXPECT_NE(std::ranges::find(sent, 4U), sent.end()) << "the final goes to rank " << other;
+  }
+}
+
+// Only an average divides.
+TEST(DirectOperation, ASumHasNoDivisor) {
+  ring::Request request = Direct::native_request_of();
+  request.op = ReduceOp::kSum;
+  Direct one(request);
+  one.land(0, 4, Phase::kReduceScatter);
+  one.do_jobs();
+  one.land(2, 4, Phase::kReduceScatter);
+  const auto* const fold = one.find_job<FoldAllJob>();
+  ASSERT_NE(fold, nullptr);
+  EXPECT_EQ(fold->divisor, 0U);
+}
+
+// A NaN is a number like any other where nothing is encoded.
+TEST(DirectOperation, OnlyEncodedContributionsMustBeFinite) {
+  Direct native(Direct::native_request_of());
+  EXPECT_TRUE(native.operation.grant(Rank{2}, {}, kOnly, kFirst));
+  native.operation.prepare(native.jobs);
+  ASSERT_FALSE(native.jobs.empty());
+  EXPECT_TRUE(std::holds_alternative<HashJob>(native.jobs.front().work));
+  Direct encoded;
+  EXPECT_TRUE(encoded.operation.grant(Rank{2}, {}, kOnly, kFirst));
+  encoded.operation.prepare(encoded.jobs);
+  ASSERT_FALSE(encoded.jobs.empty());
+  EXPECT_TRUE(std::holds_alternative<EncodeJob>(encoded.jobs.front().work));
+}
+
+TEST(DirectOperation, ANativeContributionDepartsFromTheInput) {
+  Direct one(Direct::native_request_of());
+  one.grant(2);
+  const auto next = one.operation.next(Rank{2}, kOnly, kFirst);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->phase, Phase::kReduceScatter);
+  EXPECT_EQ(next->payload, one.request.tensors.front().send.slice(8192, 1024));
+  EXPECT_EQ(next->checksum, kChecksum);
+  EXPECT_FALSE(next->eager);
+}
+
+// In place, results lie in the scratch until the commit: an abort has nothing to restore.
+TEST(DirectOperation, ANativeResultIsCopiedToItsPlaceAfterTheCommit) {
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place);
+    Direct one(Direct::native_request_of(in_place));
+    one.grant(0);
+    one.grant(2);
+    one.complete();
+    one.operation.stop();
+    one.operation.decode_some(one.jobs);
+    EXPECT_EQ(one.jobs.size(), in_place ? 3 * kPiecesEach : 0U);
+    for (const KernelJob& job : one.jobs) {
+      const auto& copy = std::get<CopyJob>(job.work);
+      EXPECT_EQ(copy.into.id, BufferId{16});
+      EXPECT_EQ(copy.from, one.request.scratch.slice(copy.into.offset, copy.into.length));
+    }
+    one.do_jobs();
+    EXPECT_EQ(one.operation.jobs_running(), 0U);
+    EXPECT_FALSE(one.operation.damage());
+  }
+}
+
+TEST(DirectOperation, AnAbortRestoresNothingBecauseTheInputWasKept) {
+  Direct one(Direct::native_request_of(true));
+  one.grant(0);
+  one.grant(2);
+  one.complete();
+  one.operation.stop();
+  one.operation.restore(one.jobs);
+  EXPECT_TRUE(one.jobs.empty());
+}
+
+// ---- contributions that come before the launch (rule 10) ----
+
+TEST(DirectOperation, AnEarlyContributionIsCopiedFromItsSlotAndVerified) {
+  for (const bool native : {false, true}) {
+    SCOPED_TRACE(native);
+    Direct one(native ? Direct::native_request_of() : Direct::request_of());
+    const auto arrived = one.segment(5, Phase::kReduceScatter);
+    ASSERT_TRUE(one.take(2, arrived));
+    EXPECT_TRUE(std::ranges::equal(one.operation.have(Rank{2}), std::vector<std::uint64_t>{1U << 5U}));
+    const auto* const copy = one.find_job<CopyJob>();
+    ASSERT_NE(copy, nullptr);
+    EXPECT_EQ(copy->from, slot_of(arrived));
+    EXPECT_EQ(copy->into.id, one.request.scratch.id);
+    const BufferRef room = copy->into;
+    EXPECT_EQ(one.begin(2, 5, Phase::kReduceScatter, kNext).landing, Landing::kSink);  // it is here
+    const auto copied = one.do_only<CopyJob>();
+    ASSERT_TRUE(copied.used_early);
+    EXPECT_EQ(copied.used_early->from, Rank{2});
+    EXPECT_EQ(copied.used_early->index, SegmentIndex{5});
+    EXPECT_FALSE(copied.corrupt);
+    EXPECT_EQ(one.operation.bytes_received(), arrived.length);
+    if (native) {
+      const auto* const verify = one.find_job<VerifyJob>();
+      ASSERT_NE(verify, nullptr);
+      EXPECT_EQ(verify->from, room);
+      EXPECT_EQ(verify->expected, kChecksum);
+      EXPECT_FALSE(one.do_only<VerifyJob>().used_early) << "the slot is named once";
+    } else {
+      const auto* const check = one.find_job<CheckJob>();
+      ASSERT_NE(check, nullptr);
+      EXPECT_EQ(check->from, room);
+      EXPECT_EQ(check->expected, kChecksum);
+      EXPECT_FALSE(one.do_only<CheckJob>().used_early) << "the slot is named once";
+    }
+    one.land(0, 5, Phase::kReduceScatter);
+    EXPECT_TRUE(native ? one.find_job<FoldAllJob>() != nullptr : one.find_job<GatherJob>() != nullptr);
+  }
+}
+
+TEST(DirectOperation, ThePieceIsReadyWhenAllItsContributionsCameEarly) {
+  Direct one(Direct::native_request_of());
+  ASSERT_TRUE(one.take(0, 4));
+  ASSERT_TRUE(one.take(2, 4));
+  std::vector<Rank> used;
+  while (!one.jobs.empty() && one.find_job<FoldAllJob>() == nullptr) {
+    if (const auto finished = one.do_job(); finished.used_early) {
+      EXPECT_EQ(finished.used_early->index, SegmentIndex{4});
+      used.push_back(finished.used_early->from);
+    }
+  }
+  EXPECT_EQ(used, (std::vector<Rank>{Rank{0}, Rank{2}}));
+  ASSERT_NE(one.find_job<FoldAllJob>(), nullptr);
+  one.do_jobs();
+  EXPECT_EQ(one.operation.have(Rank{0}), std::vector<std::uint64_t>{1U << 4U});
+}
+
+TEST(DirectOperation, ACorruptEarlyContributionMayBeRepeated) {
+  Direct one(Direct::native_request_of());
+  ASSERT_TRUE(one.take(2, 5));
+  (void)one.do_only<CopyJob>();
+  const auto finished = one.do_only<VerifyJob>({false, 5});
+  EXPECT_TRUE(finished.corrupt);
+  EXPECT_EQ(finished.stream, kFirst);
+  EXPECT_EQ(finished.from, Rank{2});
+  EXPECT_FALSE(finished.used_early);
+  EXPECT_TRUE(one.operation.have(Rank{2}).empty());
+  one.jobs.clear();
+  EXPECT_FALSE(one.land(2, 5, Phase::kReduceScatter).corrupt);
+  EXPECT_EQ(one.operation.have(Rank{2}), std::vector<std::uint64_t>{1U << 5U});
+}
+
+TEST(DirectOperation, TheStreamOfAnEarlyContributionMayClose) {
+  Direct one(Direct::native_request_of());
+  ASSERT_TRUE(one.take(2, 5));
+  one.operation.stream_closed(kFirst);
+  EXPECT_TRUE(one.do_only<CopyJob>().used_early);
+  EXPECT_FALSE(one.do_only<VerifyJob>().corrupt);
+  EXPECT_EQ(one.operation.have(Rank{2}), std::vector<std::uint64_t>{1U << 5U});
+}
+
+TEST(DirectOperation, RejectsUnexpectedEarlySegments) {
+  Direct one;
+  const auto with = [&](auto change) {
+    wire::Segment segment = one.segment(4, Phase::kReduceScatter);
+    change(segment);
+    return segment;
+  };
+  EXPECT_FALSE(one.take(0, with([](auto& s) { s.index.value = 3 * kPiecesEach; })));
+  EXPECT_FALSE(one.take(0, with([](auto& s) { s.length -= 1; })));
+  EXPECT_FALSE(one.take(0, with([](auto& s) { s.length += 1; })));
+  EXPECT_FALSE(one.take(0, with([](auto& s) { s.length = 0; })));
+  EXPECT_FALSE(one.take(0, 8));                                  // another's to add up
+  EXPECT_FALSE(one.take(2, one.segment(8, Phase::kAllGather)));  // a final
+  EXPECT_FALSE(one.take(0, one.segment(4, Phase::kAllGather)));  // ours to make
+  EXPECT_FALSE(one.take(0, 6));                                  // its room is that of piece 4
+  EXPECT_TRUE(one.jobs.empty());
+  EXPECT_FALSE(one.operation.has_next());
+  EXPECT_TRUE(one.take(0, 4));
+}
+
+TEST(DirectOperation, IgnoresEarlyContributionsThatComeTwiceOrAfterTheRoundEnded) {
+  Direct one(Direct::native_request_of());
+  EXPECT_EQ(one.begin(2, 5, Phase::kReduceScatter).landing, Landing::kPlace);
+  EXPECT_TRUE(one.take(2, 5));
+  EXPECT_EQ(one.find_job<CopyJob>(), nullptr);
+  Direct stopped(Direct::native_request_of());
+  stopped.operation.stop();
+  EXPECT_TRUE(stopped.take(2, 5));
+  EXPECT_TRUE(stopped.jobs.empty());
+}
+
+TEST(DirectOperation, AStopLeavesTheSlotAfterTheCopy) {
+  Direct one(Direct::native_request_of());
+  ASSERT_TRUE(one.take(2, 5));
+  one.operation.stop();
+  const auto copied = one.do_only<CopyJob>();
+  ASSERT_TRUE(copied.used_early);
+  EXPECT_EQ(copied.used_early->from, Rank{2});
+  EXPECT_EQ(one.find_job<VerifyJob>(), nullptr);
+  EXPECT_TRUE(one.operation.have(Rank{2}).empty());
+  one.do_jobs();
+  EXPECT_EQ(one.operation.jobs_running(), 0U);
+}
+
+// The sender of a contribution has launched the round, and has memory for all that it gets.
+TEST(DirectOperation, AContributionGrants) {
+  for (const bool early : {false, true}) {
+    SCOPED_TRACE(early);
+    Direct one(Direct::native_request_of());
+    if (early) {
+      ASSERT_TRUE(one.take(2, 5));
+    } else {
+      EXPECT_EQ(one.begin(2, 5, Phase::kReduceScatter).landing, Landing::kPlace);
+    }
+    one.do_jobs();
+    EXPECT_TRUE(one.operation.has_next(Rank{2}));
+    EXPECT_FALSE(one.operation.has_next(Rank{0}));
+    EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9}));
+  }
+}
+
+// ---- contributions that go before their receivers have launched ----
+
+TEST(DirectOperation, EagerContributionsGoToAllRanksWithoutAGrant) {
+  Direct one(Direct::native_request_of(), kPiecesEach);
+  ASSERT_EQ(one.operation.eager_segments(), kPiecesEach);
+  EXPECT_FALSE(one.operation.has_next());
+  one.grant_eager();
+  EXPECT_EQ(one.sent(0), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9, 10, 11}));
+}
+
+TEST(DirectOperation, SegmentsAreEagerUntilTheirReceiverHasLaunched) {
+  for (const bool granted : {false, true}) {
+    SCOPED_TRACE(granted);
+    Direct one(Direct::native_request_of(), kPiecesEach);
+    one.grant_eager();
+    EXPECT_EQ(one.sent_eagerly(0), (std::vector<bool>{true, true, true, true}));
+    const auto first = one.operation.next(Rank{2}, kOnly, kFirst);
+    ASSERT_TRUE(first);
+    EXPECT_TRUE(first->eager);
+    if (granted) {
+      EXPECT_TRUE(one.operation.grant(Rank{2}, {}, kOnly, kFirst));
+    } else {
+      EXPECT_EQ(one.begin(2, 4, Phase::kReduceScatter).landing, Landing::kPlace);  // it contributes: it has launched
+    }
+    EXPECT_EQ(one.sent_eagerly(2), (std::vector<bool>{false, false, false}));
+  }
+}
+
+TEST(DirectOperation, AFinalIsNotEager) {
+  Direct one(Direct::native_request_of(), kPiecesEach);
+  one.grant_eager();
+  (void)one.sent_eagerly(0);
+  (void)one.sent_eagerly(2);
+  one.land(0, 4, Phase::kReduceScatter);
+  one.land(2, 4, Phase::kReduceScatter);
+  one.do_jobs();
+  for (const std::uint32_t other : {0U, 2U}) {
+    const auto next = one.operation.next(Rank{other}, kOnly, kFirst);
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->phase, Phase::kAllGather);
+    EXPECT_FALSE(next->eager);
+  }
+}
+
+TEST(DirectOperation, SegmentsThatDoNotFitSlotsOrRoomAreNotEager) {
+  const auto eager_segments = [](std::uint32_t segment_bytes, std::uint32_t turns, std::uint64_t elements) {
+    ring::Request request = Direct::native_request_of();
+    const std::uint64_t bytes = elements * sizeof(float);
+    request.tensors = {{{BufferId{16}, 0, bytes}, {BufferId{17}, 0, bytes}, elements}};
+    request.scratch.length = ring::scratch_bytes(request);
+    Segmenting segmenting = Direct::segmenting_of(request, turns);
+    segmenting.configured = segment_bytes;
+    return DirectOperation(request, Rank{1}, kRanks, {}, segmenting).eager_segments();
+  };
+  EXPECT_EQ(eager_segments(1024, 0, kElements), kPiecesEach);
+  EXPECT_EQ(eager_segments(1024, kPiecesEach, kElements), kPiecesEach);
+  EXPECT_EQ(eager_segments(1024, kPiecesEach - 1, kElements), 0U) << "pieces take turns";
+  constexpr std::uint64_t kSlot = kEarlySlotBytes / sizeof(float);
+  EXPECT_EQ(eager_segments(kEarlySlotBytes, 0, 3 * kSlot), 1U);
+  EXPECT_EQ(eager_segments(2 * kEarlySlotBytes, 0, 3 * kSlot), 1U);
+  EXPECT_EQ(eager_segments(2 * kEarlySlotBytes, 0, 3 * (kSlot + 1)), 0U) << "a piece is larger than a slot";
+  EXPECT_EQ(eager_segments(1024, 0, 0), 0U) << "there is nothing to send";
+}
+
+// A rank may own all pieces, and then sends no contribution.
+TEST(DirectOperation, AnOwnerOfEverythingSendsNothingEagerly) {
+  ring::Request request = Direct::native_request_of();
+  request.tensors = {{{BufferId{16}, 0, 64}, {BufferId{17}, 0, 64}, 16}};  // one piece, of rank 0
+  request.scratch.length = ring::scratch_bytes(request);
+  Segmenting segmenting = Direct::segmenting_of(request, 0);
+  segmenting.configured = 0;
+  EXPECT_EQ(DirectOperation(request, Rank{0}, kRanks, {}, segmenting).eager_segments(), 0U);
+  EXPECT_EQ(DirectOperation(request, Rank{1}, kRanks, {}, segmenting).eager_segments(), 1U);
+}
+
+TEST(DirectOperation, ALostEagerContributionIsRepeatedUntilTheReceiverGrants) {
+  Direct one(Direct::native_request_of(), kPiecesEach);
+  one.grant_eager();
+  EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{8, 9, 10, 11}));
+  EXPECT_EQ(one.sent(0), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  one.operation.send_partial_again(Rank{2}, StripeIndex{1}, kNext);  // they went on another
+  one.operation.send_partial_again(Rank{2}, kOnly, kFirst);
+  one.operation.prepare(one.jobs);
+  EXPECT_TRUE(one.jobs.empty());
+  one.operation.send_partial_again(Rank{2}, kOnly, kNext);
+  EXPECT_FALSE(one.operation.has_next(Rank{2}));  // they are compared with their checksums first
+  one.operation.prepare(one.jobs);
+  ASSERT_EQ(one.jobs.size(), kPiecesEach);
+  for (const KernelJob& job : one.jobs) EXPECT_TRUE(std::get<VerifyJob>(job.work).again);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2, kNext), (std::vector<std::uint32_t>{8, 9, 10, 11}));
+  EXPECT_FALSE(one.operation.has_next(Rank{0}));
+  // Rank 2 launches, and says what it has: the other one is repeated for that Ready.
+  const std::vector<std::uint64_t> has{1U << 8U | 1U << 9U | 1U << 11U};
+  EXPECT_TRUE(one.operation.grant(Rank{2}, has, kOnly, StreamId{5}));
+  one.operation.prepare(one.jobs);
+  EXPECT_EQ(one.jobs.size(), 1U);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2, StreamId{5}), std::vector<std::uint32_t>{10});
+  one.operation.send_partial_again(Rank{2}, kOnly, StreamId{6});
+  one.operation.prepare(one.jobs);
+  EXPECT_TRUE(one.jobs.empty());  // it has what it has named, and asks again for the other one
+}
+
+TEST(DirectOperation, TheFinalCancelsTheRepetitionOfAnEagerContribution) {
+  Direct one(Direct::native_request_of(), kPiecesEach);
+  one.grant_eager();
+  EXPECT_EQ(one.sent(2).size(), kPiecesEach);
+  EXPECT_EQ(one.begin(2, 8, Phase::kAllGather, kNext).landing, Landing::kPlace);  // it had got there
+  one.operation.send_partial_again(Rank{2}, kOnly, kNext);
+  one.operation.prepare(one.jobs);
+  EXPECT_EQ(one.jobs.size(), kPiecesEach - 1);
+  EXPECT_EQ(one.begin(2, 9, Phase::kAllGather, kNext).landing, Landing::kLater);  // the check reads its place
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2, kNext), (std::vector<std::uint32_t>{10, 11}));
+}
+
+TEST(DirectOperation, NothingIsRepeatedThatWasNotEager) {
+  Direct one(Direct::native_request_of(), kPiecesEach);
+  one.grant(2);
+  EXPECT_EQ(one.sent(2).size(), kPiecesEach);
+  one.operation.send_partial_again(Rank{2}, kOnly, kNext);
+  one.operation.prepare(one.jobs);
+  EXPECT_TRUE(one.jobs.empty());
+}
+
+// ---- limits ----
+
 TEST(DirectOperation, RefusesACallThatNeedsTooMuchRoom) {
   ring::Request request = Direct::request_of();
   Segmenting segmenting = Direct::segmenting_of(request);
@@ -294,6 +721,91 @@ TEST(DirectOperation, RefusesACallThatNeedsTooMuchRoom) {
   EXPECT_EQ(refusal->text,
             "the contributions of 2 other ranks, 260 bytes each, do not fit into the 500 bytes of room of the direct "
             "algorithm: use the ring, or a wire format with smaller blocks");
+}
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+
+std::uint64_t room_of(const std::vector<std::uint64_t>& counts, std::optional<wire::Algorithm> algorithm = {},
+                      wire::Collective collective = wire::Collective::kAllReduce) {
+  ring::Request request;
+  request.collective = collective;
+  request.algorithm = algorithm;
+  for (const std::uint64_t count : counts) request.tensors.push_back({{}, {}, count});
+  return direct_room(request);
+}
+
+TEST(DirectOperation, ThereIsRoomForAllContributionsOrAsMuchAsIsUnderWay) {
+  EXPECT_EQ(room_of({}), 0U);
+  EXPECT_EQ(room_of({100}), 6400U) << "a tensor that is not cut has contributions of all ranks";
+  EXPECT_EQ(room_of({kWholeBytes}), 64U * kWholeBytes);
+  EXPECT_EQ(room_of({kWholeBytes + 1}), kWholeBytes + 1);
+  EXPECT_EQ(room_of({100, kMiB}), 6400 + kMiB);
+  EXPECT_EQ(room_of({8 * kMiB - 1}), 8 * kMiB - 1);
+  EXPECT_EQ(room_of({8 * kMiB + 1}), 8 * kMiB);
+  EXPECT_EQ(room_of({128 * kMiB}), 8 * kMiB);
+  EXPECT_EQ(room_of({160 * kMiB}), 10 * kMiB) << "a sixteenth";
+  EXPECT_EQ(room_of({1024 * kMiB}), 64 * kMiB);
+  EXPECT_EQ(room_of({2048 * kMiB}), 64 * kMiB);
+}
+
+TEST(DirectOperation, OnlyACallThatMayGoDirectHasRoom) {
+  EXPECT_EQ(room_of({kMiB}, wire::Algorithm::kDirect), kMiB);
+  EXPECT_EQ(room_of({kMiB}, wire::Algorithm::kRing), 0U);
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduceScatter), 0U);
+}
+
+TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
+  using wire::Algorithm;
+  wire::Descriptor what;
+  what.collective = wire::Collective::kAllReduce;
+  what.tensors = 1;
+  what.algorithm = Algorithm::kAuto;
+  EXPECT_EQ(choose(what, 64, true), Algorithm::kDirect);
+  EXPECT_EQ(choose(what, 64, false), Algorithm::kRing);
+  what.tensors = 8192;
+  EXPECT_EQ(choose(what, 64, true), Algorithm::kDirect);
+  what.tensors = 8193;
+  EXPECT_EQ(choose(what, 64, true), Algorithm::kRing) << "too many segments for one rank";
+  for (const bool meshed : {false, true}) {
+    what.algorithm = Algorithm::kRing;
+    EXPECT_EQ(choose(what, 64, meshed), Algorithm::kRing);
+    what.algorithm = Algorithm::kDirect;
+    EXPECT_EQ(choose(what, 64, meshed), Algorithm::kDirect);
+  }
+}
+
+TEST(AlgorithmChoice, ADescriptorSaysWhatTheCallerAsksFor) {
+  ring::Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.tensors = {{{}, {}, 12}};
+  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kAuto);
+  request.formats.up = WireFormat::kInt4;
+  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kDirect) << "too coarse for the ring";
+  request.formats.up = WireFormat::kInt8;
+  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kAuto);
+  request.algorithm = wire::Algorithm::kRing;
+  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kRing);
+  request = {};
+  request.collective = wire::Collective::kReduceScatter;
+  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kRing);
+}
+
+// A contribution without an encoding has the residual 0: a rank that has residuals changes no bit of the sum. But the
+// ranks that have none do not know, so all of them refuse what cannot be encoded.
+TEST(AlgorithmChoice, ACallIsEncodedIfSomeRankMayEncode) {
+  ring::Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.tensors = {{{}, {}, 12}};
+  EXPECT_FALSE(is_encoded(request));
+  request.algorithm = wire::Algorithm::kDirect;
+  EXPECT_TRUE(is_encoded(request));
+  request.op = ReduceOp::kMax;
+  EXPECT_FALSE(is_encoded(request));
+  request.op = ReduceOp::kSum;
+  request.type = DataType::kF64;
+  EXPECT_FALSE(is_encoded(request));
 }
 
 }  // namespace

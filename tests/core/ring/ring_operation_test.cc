@@ -59,7 +59,9 @@ struct SmallOne {
   static wire::Segment segment(wire::Phase phase = wire::Phase::kReduceScatter) {
     return {{}, {}, phase, SegmentIndex{0}, kBytes};
   }
-  bool take(const wire::Segment& arrived = segment()) { return operation.take(arrived, kSlot, kSum, kOld, jobs); }
+  bool take(const wire::Segment& arrived = segment()) {
+    return operation.take(kNeighbour, arrived, kSlot, kSum, kOld, jobs);
+  }
   Operation::Finished do_job(bool intact = true, std::uint64_t checksum = 0) {
     const KernelJob job = jobs.front();
     jobs.erase(jobs.begin());
@@ -207,13 +209,13 @@ TEST(RingOperation, TheFinalCancelsARepetition) {
     }
     one.do_job();
     ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));
-    one.operation.send_partial_again(StripeIndex{1}, kNew);  // it was on another
-    one.operation.send_partial_again(kStripe, kOld);
+    one.operation.send_partial_again(kNeighbour, StripeIndex{1}, kNew);  // it was on another
+    one.operation.send_partial_again(kNeighbour, kStripe, kOld);
     EXPECT_FALSE(one.operation.has_next());
     if (is_asked) {
       EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, kNew));
     } else {
-      one.operation.send_partial_again(kStripe, kNew);
+      one.operation.send_partial_again(kNeighbour, kStripe, kNew);
     }
     one.operation.prepare(one.jobs);
     one.do_job();  // it is what it was
@@ -229,7 +231,7 @@ TEST(RingOperation, TheFinalCancelsARepetition) {
     if (next) {
       EXPECT_EQ(next->phase, wire::Phase::kAllGather);
     }
-    one.operation.send_partial_again(kStripe, StreamId{5});
+    one.operation.send_partial_again(kNeighbour, kStripe, StreamId{5});
     EXPECT_FALSE(one.operation.next(kNeighbour, kStripe, StreamId{5}));
   }
 }
@@ -240,7 +242,7 @@ TEST(RingOperation, ASegmentIsRepeatedOnce) {
   one.operation.prepare(one.jobs);
   one.do_job(true, 5);
   ASSERT_TRUE(one.operation.next(kNeighbour, kStripe, kOld));
-  one.operation.send_partial_again(kStripe, kNew);
+  one.operation.send_partial_again(kNeighbour, kStripe, kNew);
   EXPECT_TRUE(one.operation.grant(kNeighbour, {}, kStripe, kNew));  // downstream has launched, and says what it has
   one.operation.prepare(one.jobs);
   ASSERT_EQ(one.jobs.size(), 1U);
@@ -265,7 +267,7 @@ struct SentAgain : SmallOne {
     operation.prepare(jobs);
     do_job(true, 5);
     EXPECT_TRUE(operation.next(kNeighbour, kStripe, kOld));
-    operation.send_partial_again(kStripe, kNew);
+    operation.send_partial_again(kNeighbour, kStripe, kNew);
     operation.prepare(jobs);
   }
 };

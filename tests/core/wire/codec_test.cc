@@ -170,6 +170,24 @@ TEST(Codec, OnlyCollectivesWithARootNameOne) {
   EXPECT_EQ(error_of(frame), "Done.what: only a broadcast, a reduce, a gather and a scatter have a root");
 }
 
+TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
+  constexpr std::size_t kCollective = 24 + 8;
+  constexpr std::size_t kAlgorithm = kCollective + 46;
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kAuto}) {
+    Done done;
+    done.what.collective = Collective::kAllReduce;
+    done.what.algorithm = algorithm;
+    Frame frame = frame_of(done);
+    EXPECT_EQ(frame.body.at(kAlgorithm), static_cast<std::byte>(algorithm));
+    EXPECT_EQ(error_of(frame), "none");
+    frame.body.at(kCollective) = static_cast<std::byte>(Collective::kBarrier);
+    EXPECT_EQ(error_of(frame),
+              algorithm == Algorithm::kRing ? "none" : "Done.what: only an all-reduce can choose an algorithm");
+    frame.body.at(kAlgorithm) = std::byte{3};
+    EXPECT_EQ(error_of(frame), "Done.what.algorithm: 3 is not a known value");
+  }
+}
+
 TEST(Codec, AStripeIsOneOfTheStripes) {
   Frame frame = frame_of(Link{{}, {}, StripeIndex{1}, 2, {}});
   frame.body.at(32) = std::byte{2};

@@ -15,6 +15,7 @@ Descriptor all_reduce() {
           .count = 10,
           .layout = 0x1234,
           .root = {},
+          .algorithm = Algorithm::kAuto,
           .segment_bytes = 0};
 }
 
@@ -29,18 +30,26 @@ TEST(Describe, ADescriptorReadsAsACall) {
   EXPECT_EQ(describe(several),
             "all_reduce f32 sum, 10 elements in 2 tensors, layout 0000000000001234, minimum world 3, no retry");
 
+  Descriptor asked = all_reduce();
+  asked.algorithm = Algorithm::kRing;
+  EXPECT_EQ(describe(asked), "all_reduce f32 sum, 10 elements in 1 tensor, ring, retry");
+  asked.algorithm = Algorithm::kDirect;
+  EXPECT_EQ(describe(asked), "all_reduce f32 sum, 10 elements in 1 tensor, direct, retry");
+
   Descriptor configured = all_reduce();
   configured.segment_bytes = 4096;
   EXPECT_EQ(describe(configured), "all_reduce f32 sum, 10 elements in 1 tensor, segments of 4096 bytes, retry");
 
   Descriptor broadcast = all_reduce();
   broadcast.collective = Collective::kBroadcast;
+  broadcast.algorithm = Algorithm::kRing;
   broadcast.count = 1;
   broadcast.root = PeerId{0, 0x2a};
   EXPECT_EQ(describe(broadcast), "broadcast f32, 1 element in 1 tensor, root 2a, retry");
 
   Descriptor all_gather = all_reduce();
   all_gather.collective = Collective::kAllGather;
+  all_gather.algorithm = Algorithm::kRing;
   all_gather.count = all_gather.layout = 0;
   EXPECT_EQ(describe(all_gather), "all_gather f32, 1 tensor, retry");
 }

@@ -1,0 +1,47 @@
+// P4: an all-reduce takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
+// direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works;
+// else the ring. Computed from the view alone, a second time (rule 57 of docs/protocol.md).
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "sim/checkers/complaint.h"
+#include "sim/checkers/oracle_chunks.h"
+#include "sim/workload/call.h"
+#include "sim/workload/text.h"
+
+namespace lockstep::sim {
+
+// `attempt`: the view in which the committed attempt began; null: nobody has installed it. `gangs`: groups may be
+// bound, and then members of other groups count, too.
+inline Complaint check_choice(const Call& call, const wire::View* attempt, bool gangs) {
+  const peer::Outcome& outcome = *call.outcome;
+  if (outcome.status != Status::kOk || call.request.collective != wire::Collective::kAllReduce || attempt == nullptr)
+    return {};
+  const auto takes = [&](wire::Algorithm right, const std::string& why) -> Complaint {
+    if (outcome.algorithm == right) return {};
+    return text_of(outcome.round) + " went " + std::string(name_of(outcome.algorithm)) + " for " + text_of(call.peer) +
+           ", and not " + std::string(name_of(right)) + ": " + why;
+  };
+  const wire::Algorithm asked = oracle::asked(call.request);
+  if (asked != wire::Algorithm::kAuto) return takes(asked, "that is what it has asked for");
+  bool far = false;
+  GroupId group;
+  for (const wire::Member& member : attempt->members) {
+    if (std::ranges::find(*outcome.contributors, member.id) == outcome.contributors->end()) continue;
+    far = far || member.round_trip >= milliseconds(1);
+    group = member.group;
+  }
+  if (!far && gangs) return {};
+  const bool works = std::ranges::find(attempt->unmeshed, group) == attempt->unmeshed.end();
+  const std::uint64_t members = outcome.contributors->size();
+  const std::uint64_t tensors = call.request.stated ? call.request.stated->tensors : call.request.tensors.size();
+  const bool direct = far && works && members <= 64 && tensors * members <= 524'288;
+  return takes(direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing,
+               !far     ? "all of its members are near"
+               : !works ? "a link of its group does not work"
+                        : "it has " + std::to_string(outcome.contributors->size()) + " members, some far away");
+}
+
+}  // namespace lockstep::sim
