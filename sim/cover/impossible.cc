@@ -218,6 +218,18 @@ constexpr Reason kUnreached[] = {
      "needs a series of withdrawn proposals"},
     {kCoordinatorMessage, "seeing-off", "LinkBroken",
      "a leaver that is still to finish a round reports one of its links after all other members have gone"},
+    // Since far members agree among themselves, their rounds end sooner, and so do these states.
+    {kPeerMessage, "invited", "RankParameter",
+     "a member has installed the view that admits this newcomer, and exchanges blocks in it, before the newcomer has "
+     "installed the view"},
+    {kRoundMessage, "held", "AskDigests",
+     "a receiver asks for the digests of an attempt that this member has given up, and that waits for a proposal"},
+    {kRoundMessage, "given-up", "Done", "a member is done with an attempt whose memory another member takes back"},
+    {kCoordinatorMessage, "seeing-off", "CallWaits", "a leaver waits long in its last round"},
+    {kPeerFault, "stuck", "mute lie",
+     "a host begins to lie, or falls silent, while a refused round waits for its verdict"},
+    {kCoordinatorFault, "seeing-off", "stall cut-both reset silence slow strangers drip",
+     "a fault begins while a leaver is the last to finish a round, and no admission is under way"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
      "all members leave while two of them compare their states, and others found the run anew before the comparison "
      "ends"},
