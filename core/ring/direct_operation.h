@@ -114,7 +114,6 @@ class DirectOperation final : public Operation {
   [[nodiscard]] bool may_go(const Other& other) const {
     return (other.granted || eager_) && !stopped_ && !other.ready.empty();
   }
-  [[nodiscard]] bool can_contribute(Rank from, const wire::Segment& arrived) const;
   void launched(Rank by, std::vector<KernelJob>& jobs);
   void send_again(std::size_t at);
   void prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs);

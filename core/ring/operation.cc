@@ -62,7 +62,7 @@ Operation::Operation(const Request& request, Rank rank, std::uint32_t world, std
       world_(world),
       rank_parameters_(std::move(rank_parameters)),
       encoded_(is_encoded(request)),
-      keeps_input_(encoded_ || segmenting.algorithm == wire::Algorithm::kDirect) {
+      keeps_input_(encoded_ || (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)) {
   if (encoded_ && request.op == ReduceOp::kAvg) {
     const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
     weigh(weighs ? total_weight(rank_parameters_) : static_cast<float>(world));

@@ -269,7 +269,7 @@ RC_GTEST_PROP(NativeAllReduce, BothAlgorithmsMoveTheSameBytes, (std::uint64_t se
       sent += ring.operation(rank).bytes_sent();
       received += ring.operation(rank).bytes_received();
     }
-    RC_ASSERT(sent == 2 * (c.world - 1) * c.inputs.front().size());
+    RC_ASSERT(sent == std::uint64_t{2} * (c.world - 1) * c.inputs.front().size());
     RC_ASSERT(received == sent);
   }
 }

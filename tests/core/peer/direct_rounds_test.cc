@@ -130,9 +130,9 @@ struct DirectRound : Peer3 {
 TEST(AlgorithmOfARound, FollowsFromTheView) {
   const struct {
     Duration round_trip;
-    bool meshed;
+    bool meshed = false;
     std::optional<wire::Algorithm> asked;
-    bool direct;
+    bool direct = false;
   } cases[] = {
       {kFar, true, {}, true},
       {kFar, false, {}, false},

@@ -246,10 +246,10 @@ std::vector<PeerId> ring_of(std::size_t size) {
 TEST(PeerCommit, MembersOfLargeCohortsSendNoDoneToEachOther) {
   constexpr Duration kNear = kFarCoordinator - nanoseconds(1);
   const struct {
-    std::size_t size;
+    std::size_t size = 0;
     Duration round_trip;
-    bool meshed;
-    bool sends;
+    bool meshed = false;
+    bool sends = false;
   } cases[] = {
       {kMaxPeerCommit, kNear, true, true},      {kMaxPeerCommit, kFar, false, true},
       {kMaxPeerCommit + 1, kNear, true, false}, {kMaxPeerCommit + 1, kFar, false, false},
