@@ -241,15 +241,15 @@ class Rounds {
   // Whether the ring of the round's group, or of a bound group, is laid around a broken link.
   [[nodiscard]] bool relinks(const Change& change, const RoundKey& key) const;
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const Change& change) const;
-  [[nodiscard]] std::optional<std::uint64_t> agreed_among_members(const RoundKey& key, Generation attempt,
+  [[nodiscard]] std::optional<wire::Verdict> agreed_among_members(const RoundKey& key, Generation attempt,
                                                                   const Change& change) const;
   [[nodiscard]] std::string describe_waiting(const RoundKey& key, Generation attempt, const Change& change) const;
   // The verdicts on rounds that the change touches, at most as many as one message carries. Other rounds that must not
   // be retried become stops for the next proposal, in `unsaid` if that is not null (rule 29).
   [[nodiscard]] std::vector<wire::Verdict> touched_verdicts(const Change& change, const wire::View& next,
                                                             std::map<RoundKey, Stop>* unsaid) const;
-  // Adds commits of the bundle's rounds if rule 13 allows it.
-  [[nodiscard]] bool commit(const RoundKey& bundle, Generation attempt, const std::set<PeerId>& lost,
+  // Adds commits of the bundle's rounds if rule 13 allows it, or rule 56 asks for it.
+  [[nodiscard]] bool commit(const RoundKey& bundle, Generation attempt, const Change& change,
                             std::vector<wire::Verdict>& verdicts) const;
 
   std::map<CohortId, Cohort> cohorts_;

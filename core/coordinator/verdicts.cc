@@ -142,7 +142,7 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
     const RoundKey first{bundle.cohort, loss.first, bundle.tag, bundle.use};
     const bool left = loss.left && !change.kept.contains(first);
     if (!loss.relinked && !loss.lost && !left) continue;
-    const bool commits = rounds_.contains(first) && commit(bundle, round.attempt, change.lost, verdicts);
+    const bool commits = rounds_.contains(first) && commit(bundle, round.attempt, change, verdicts);
     if (!commits) uncommitted.emplace_back(bundle, round);
   }
   for (const auto& [bundle, round] : uncommitted) {
@@ -161,14 +161,19 @@ std::vector<wire::Verdict> Rounds::touched_verdicts(const Change& change, const 
 }
 
 // All survivors are done with these rounds. A member may have reported their commit (rule 14), and be lost since: they
-// must commit.
+// must commit. So must a round of which members say that they have committed it among themselves (rule 56).
 // Invariant: a proposal has room for all of them, at most kMaxUndecided for each list of bound groups.
-bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<PeerId>& lost,
+bool Rounds::commit(const RoundKey& bundle, Generation attempt, const Change& change,
                     std::vector<wire::Verdict>& verdicts) const {
   const std::vector<RoundKey> bound = bound_with(bundle);
+  if (verdicts.size() + bound.size() > kMaxVerdicts) return false;
   const bool done =
-      std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, lost); });
-  if (!done || verdicts.size() + bound.size() > kMaxVerdicts) return false;
+      std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, change.lost); });
+  if (!done) {
+    std::optional<wire::Verdict> agreed = agreed_among_members(bound.front(), attempt, change);
+    if (agreed) verdicts.push_back(*std::move(agreed));
+    return agreed.has_value();
+  }
   for (const RoundKey& key : bound) {
     verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, describe_difference(key, attempt)});
   }
@@ -177,9 +182,12 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const std::set<P
 
 // A member says that all have agreed on this round, and that its caller was told (rule 14), and another member has the
 // same result, or no other member of the attempt is left. Then a member has told the coordinator something else than
-// the members, or nothing (rule 56). Returns the hash of the result that stands.
-std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
+// the members, or nothing (rule 56). Returns the commit of the result that stands. Only members count that have said
+// Done: an honest member says Done before it flushes the round.
+std::optional<wire::Verdict> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
                                                           const Change& change) const {
+  const auto round = rounds_.find(key);
+  if (round == rounds_.end() || round->second.attempt != attempt || bound_with(key).size() > 1) return {};
   const std::vector<wire::Member>& members = members_of(key, attempt);
   if (members.size() > kMaxMeshed || mutant(Mutant::kAgreedIsTakenBack)) return {};
   std::map<std::uint64_t, std::size_t> members_with;  // by hash
@@ -189,23 +197,24 @@ std::optional<std::uint64_t> Rounds::agreed_among_members(const RoundKey& key, G
     const auto flushed = change.flushed.find(member.id);
     if (flushed == change.flushed.end()) continue;
     left += 1;
-    const auto at = std::ranges::find_if(flushed->second, [&](const wire::OpenRound& round) {
-      return round.key == key && round.attempt == attempt && round.done;
+    const auto at = std::ranges::find_if(flushed->second, [&](const wire::OpenRound& open) {
+      return open.key == key && open.attempt == attempt && open.done;
     });
-    if (at == flushed->second.end()) continue;
+    if (at == flushed->second.end() || !round->second.done.contains(member.id)) continue;
     members_with[at->hash] += 1;
     if (at->agreed) agreed.insert(at->hash);
   }
   const auto stands =
       std::ranges::find_if(agreed, [&](std::uint64_t hash) { return left == 1 || members_with[hash] > 1; });
-  return stands == agreed.end() ? std::nullopt : std::optional(*stands);
+  if (stands == agreed.end()) return {};
+  return wire::Verdict{key, attempt, Status::kOk, *stands, {}};
 }
 
 std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::View& next) const {
   std::vector<wire::Verdict> verdicts = touched_verdicts(change, next, nullptr);
   for (const auto& [bundle, stop] : stops_) {
     const bool may_commit = !mutant(Mutant::kStopBeatsDone);
-    if (may_commit && commit(bundle, stop.verdict.attempt, change.lost, verdicts)) continue;
+    if (may_commit && commit(bundle, stop.verdict.attempt, change, verdicts)) continue;
     const auto bound = bound_with(bundle);
     if (verdicts.size() + bound.size() > kMaxVerdicts) break;  // the other stops wait for the next proposal
     for (const RoundKey& key : bound) {
@@ -218,21 +227,14 @@ std::vector<wire::Verdict> Rounds::verdicts(const Change& change, const wire::Vi
   if (change.closes || !closed_.empty()) {
     std::set<RoundKey> decided;
     for (const wire::Verdict& verdict : verdicts) decided.insert(verdict.key);
-    for (const auto& [key, closed] : closed_) {
-      if (verdicts.size() >= kMaxVerdicts) break;
-      if (decided.insert(key).second) verdicts.push_back(closed);
-    }
+    const auto close = [&](const wire::Verdict& closed) {
+      if (verdicts.size() >= kMaxVerdicts || !decided.insert(closed.key).second) return;
+      verdicts.push_back(agreed_among_members(closed.key, closed.attempt, change).value_or(closed));
+    };
+    for (const auto& [key, closed] : closed_) close(closed);
     if (change.closes) {
-      for (wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) {
-        if (verdicts.size() >= kMaxVerdicts) break;
-        if (decided.insert(closed.key).second) verdicts.push_back(std::move(closed));
-      }
+      for (const wire::Verdict& closed : closed_by_admission(*change.closes, change.admits)) close(closed);
     }
-  }
-  for (wire::Verdict& verdict : verdicts) {
-    if (verdict.status == Status::kOk) continue;
-    const auto hash = agreed_among_members(verdict.key, verdict.attempt, change);
-    if (hash) verdict = {verdict.key, verdict.attempt, Status::kOk, *hash, {}};
   }
   fit_one_message(verdicts);
   return verdicts;

@@ -443,7 +443,9 @@ void PointToPoint::add_links(Views::Links& links) const {
   for (const auto& [peer, pair] : pairs_) {
     const io::Address* const address = views_.find_address(peer);
     if (address == nullptr) continue;
-    links.try_emplace(peer, Mesh::Wanted{*address, false, std::nullopt, wire::LinkUse::kTransfer});
+    Mesh::Wanted& link = links.try_emplace(peer, Mesh::Wanted{*address, false}).first->second;
+    // Rule 44. Neighbours want the link on both sides; the other side may have no other use for any other link.
+    if (!link.needed && !link.prefetch_key) link.use = wire::LinkUse::kTransfer;
   }
 }
 

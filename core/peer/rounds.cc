@@ -601,6 +601,9 @@ void Rounds::go_on() {
 void Rounds::end_alone(const RoundKey& key, Status status, const std::string& text) {
   Round* const round = rounds_.find(key);
   if (round == nullptr || round->has_outcome()) return;
+  // This peer has the result, so no arguments differ: a member has lied to the coordinator (rule 56). The others may
+  // commit the round among themselves (rule 14), or have done so: the end of the run leaves the outcome unknown.
+  if (round->is<stage::Done>() && round->commits_among_peers()) return;
   RoundEnds::begin(*round, ends_.outcome_of(*round, status, text), true);
 }
 

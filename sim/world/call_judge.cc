@@ -62,8 +62,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   if (!chronicle_.over()) chronicle_.check("S10", checkers_.refusals.ended(call, founding, find));
   // The links of a direct call may be dialled while it is under way. If transfers want one, too, its use changes, and a
   // stream on which the other end has sent already is dialled again.
-  const std::uint64_t redialled =
-      oracle::asked(call.request) == wire::Algorithm::kDirect && plan_.program.transfers ? 1 : 0;
+  const std::uint64_t redialled = oracle::is_direct(outcome) && plan_.program.transfers ? 1 : 0;
   chronicle_.check("P1",
                    check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts + redialled));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
@@ -227,6 +226,19 @@ bool CallJudge::is_among_liars(const Call& call) const {
   if (call.view != nullptr && checkers_.liars.are_in(*call.view)) return true;
   const wire::View* const founding = checkers_.membership.founding(call.outcome->round.cohort);
   return founding != nullptr && checkers_.liars.are_in(*founding);
+}
+
+bool CallJudge::is_untold(const Call& call) const {
+  if (!is_among_liars(call)) return false;
+  const peer::Outcome& now = *call.outcome;
+  for (const SimProcess& process : cast_.processes) {
+    if (process.coordinator || !process.alive || process.over || checkers_.liars.include(process.id)) continue;
+    const Call* const theirs = cast_.contribution(process.id, now.round);
+    if (theirs == nullptr || !theirs->outcome || is_out(theirs->outcome->status)) continue;
+    const peer::Outcome& then = *theirs->outcome;
+    if ((then.status == Status::kOk) != (now.status == Status::kOk) || then.attempt != now.attempt) return false;
+  }
+  return true;
 }
 
 // Only newcomers that do not answer can have delayed the admission, and the rounds that were called before it. Members

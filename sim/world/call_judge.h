@@ -31,6 +31,8 @@ class CallJudge {
   [[nodiscard]] Complaint check_time_out_of(const Call& call) const;
   // A member of its cohort has lied.
   [[nodiscard]] bool is_among_liars(const Call& call) const;
+  // Rule 56: also, each honest member that has told its caller another outcome is gone, and nobody else can tell of it.
+  [[nodiscard]] bool is_untold(const Call& call) const;
   // P3 and L2, of an admission.
   [[nodiscard]] Complaint check_admission(const Call& call);
 

@@ -260,11 +260,10 @@ void World::tell_end(const SimProcess& process, const Call& call) {
 // is that it has committed.
 bool World::count_round(const Call& call) {
   const peer::Outcome& outcome = *call.outcome;
-  // A newcomer whose arguments differ from those that a liar gives is taken out, even if the others have committed.
-  const bool lied =
-      checkers_.liars.include(call.peer) || (outcome.status == Status::kMismatch && judge_.is_among_liars(call));
-  if (!lied) {
-    chronicle_.check("S1", checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort)));
+  if (!checkers_.liars.include(call.peer)) {
+    Complaint differs = checkers_.one_outcome.ended(call, checkers_.membership.founding(outcome.round.cohort));
+    if (differs && judge_.is_untold(call)) differs = {};
+    chronicle_.check("S1", differs);
   }
   chronicle_.check("S6", checkers_.membership.ended(call));
   if (outcome.retries > 0) chronicle_.report.retries += 1;

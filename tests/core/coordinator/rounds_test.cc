@@ -588,6 +588,70 @@ TEST_F(RoundsOfThree, ALargeGroupMayHaveAgreedToo) {
   }
 }
 
+// The members are done with a round, and have told their callers. The lies of d end the attempt, and the round would be
+// attempted again.
+class ANewcomerThatLies : public ANewcomer {
+ protected:
+  // Members that live flush the round; those in `agreed` have committed it.
+  static Rounds::Change flushed_by(const std::set<PeerId>& living, const std::set<PeerId>& agreed) {
+    Rounds::Change change;
+    for (const PeerId peer : living) {
+      change.flushed[peer] = {{key_of(7), Generation{2}, true, true, done().hash, agreed.contains(peer)}};
+    }
+    return change;
+  }
+  [[nodiscard]] wire::View next() const {
+    wire::View next = view_;
+    next.number = ViewNumber{3};
+    return next;
+  }
+  void expect_commit(const Rounds::Change& change, const wire::View& next) {
+    const auto verdicts = rounds_.verdicts(change, next);
+    ASSERT_EQ(verdicts.size(), 1U);
+    EXPECT_EQ(verdicts.front().key, key_of(7));
+    EXPECT_EQ(verdicts.front().status, Status::kOk);
+    EXPECT_EQ(verdicts.front().hash, done().hash);
+    EXPECT_EQ(rounds_.install(change, next, verdicts).size(), 1U);
+  }
+};
+
+TEST_F(ANewcomerThatLies, TakesNoAgreementWithIt) {
+  for (const PeerId peer : {kA, kB, kC}) (void)rounds_.on_done(peer, with(10));
+  expect_d_alone(rounds_.on_done(kD, with(3)));
+  Rounds::Change change = flushed_by({kA, kB, kC}, {kA});
+  change.lost = {kD};
+  wire::View rest = next();
+  rest.members.pop_back();
+  expect_commit(change, rest);
+}
+
+TEST_F(ANewcomerThatLies, EndsNoAgreementByALeaveOrABrokenLink) {
+  for (const PeerId peer : {kA, kB, kC}) (void)rounds_.on_done(peer, with(10));
+  const Rounds before = rounds_;
+  for (const bool leaves : {false, true}) {
+    rounds_ = before;
+    Rounds::Change change = flushed_by({kA, kB, kC, kD}, {kB});
+    change.flushed[kD].front().done = false;
+    if (leaves) change.left = {kD};
+    if (!leaves) change.relinked = {GroupId{}};
+    expect_commit(change, next());
+  }
+}
+
+TEST_F(ANewcomerThatLies, IsNotBelievedThatMembersAreDoneThatHaveNotSaidSo) {
+  (void)rounds_.on_stop(kA, {key_of(7), Generation{2}, Status::kAborted, false, "enough"});
+  Rounds::Change change = flushed_by({kD}, {kD});
+  change.lost = {kA, kB, kC};
+  wire::View rest = next();
+  rest.members.erase(rest.members.begin(), rest.members.begin() + 3);
+  for (const bool is_known : {false, true}) {
+    if (is_known) (void)rounds_.on_done(kA, with(10));
+    const auto verdicts = rounds_.verdicts(change, rest);
+    ASSERT_EQ(verdicts.size(), 1U);
+    EXPECT_EQ(verdicts.front().status, Status::kAborted);
+  }
+}
+
 TEST_F(RoundsOfThree, AStopEndsADoneRoundWithDifferentResults) {
   (void)rounds_.on_stop(kA, {key(), Generation{1}, Status::kAborted, false, "enough"});
   wire::Done other = done();

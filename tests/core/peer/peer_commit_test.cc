@@ -156,6 +156,18 @@ TEST(PeerCommit, AReportedOutcomeIsFinal) {
   }
 }
 
+// A member that lies can make the coordinator think that the arguments of this newcomer differ (rule 56).
+TEST(PeerCommit, ADoneNewcomerThatIsTakenOutDoesNotKnowTheOutcome) {
+  for (const bool is_done : {true, false}) {
+    Direct d;
+    const CallId id = is_done ? d.ready() : d.call();
+    d.coordinator->say(wire::Evicted{Status::kMismatch, "arguments differ", Small::key()});
+    d.me.run();
+    ASSERT_NE(d.me.outcome(id), nullptr);
+    EXPECT_EQ(d.me.outcome(id)->status, is_done ? Status::kOutcomeUnknown : Status::kMismatch);
+  }
+}
+
 TEST(PeerCommit, AFrozenRoundWaitsForItsVerdict) {
   Direct d;
   const CallId id = d.ready();

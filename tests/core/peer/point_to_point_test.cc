@@ -245,6 +245,67 @@ TEST_F(Transfers, TheLossOfThePartnerEndsATransferAndAThirdLossDoesNot) {
   EXPECT_NE(run->me.outcome(with_high)->text.find("p9 was lost"), std::string::npos);
 }
 
+// Members across the ring, for which this peer keeps links for direct calls. The other side may have no such link: a
+// newcomer has not made a direct call yet (rule 44).
+class TransfersAcross : public ::testing::Test {
+ protected:
+  static constexpr PeerId kDials{3, 3};
+  static constexpr PeerId kIsDialled{7, 7};
+
+  TransfersAcross() {
+    Request direct;
+    direct.collective = wire::Collective::kAllReduce;
+    direct.type = DataType::kF32;
+    direct.tag = Tag{7};
+    direct.algorithm = wire::Algorithm::kDirect;
+    run.me.launch(direct, 12);
+    run.me.run();
+  }
+  // The greeting of the next dial to this member. Nothing: there is none.
+  const wire::Link* greeting_to(PeerId to) {
+    run.me.pass(milliseconds(20));
+    run.me.run();
+    for (FarEnd* end : run.me.streams.dialling()) {
+      if (end->dialled() != address_of(static_cast<std::uint8_t>(to.low))) continue;
+      run.me.streams.open(*end);
+      run.me.run();
+      return end->last<wire::Link>();
+    }
+    return nullptr;
+  }
+
+  Peer3 run{options(), {kLow, kMe, kHigh, kDials, kIsDialled}, true, kFar, false};
+};
+
+TEST_F(TransfersAcross, KnockAtAMemberThatDials) {
+  EXPECT_EQ(greeting_to(kDials), nullptr);
+  run.me.send(kDials, kTag, 100);
+  const wire::Link* const knock = greeting_to(kDials);
+  ASSERT_NE(knock, nullptr);
+  EXPECT_EQ(knock->use, wire::LinkUse::kTransfer);
+}
+
+TEST_F(TransfersAcross, DialAgainWithTheirUse) {
+  const wire::Link* const first = greeting_to(kIsDialled);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->use, wire::LinkUse::kDirect);
+  run.me.send(kIsDialled, kTag, 100);
+  run.me.run();
+  const wire::Link* const again = greeting_to(kIsDialled);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(again->use, wire::LinkUse::kTransfer);
+}
+
+// Neighbours want their link on both sides.
+TEST_F(TransfersAcross, LeaveTheLinkOfANeighbourAlone) {
+  run.me.send(kLow, kTag, 100);
+  run.me.run();
+  EXPECT_FALSE(run.low->shown_out());
+  run.low->hang_up();
+  run.me.run();
+  EXPECT_EQ(greeting_to(kLow), nullptr);
+}
+
 TEST_F(Transfers, ALeaveWaitsForItsSends) {
   const CallId sent = run->me.send(kLow, kTag, 100);
   const CallId never = run->me.receive(kLow, kTag, 8);
