@@ -107,13 +107,6 @@ bool Greetings::grant(Round& round, Rank receiver, const wire::Ready& ready, Str
 
 // ---- rank parameters ----
 
-void Greetings::tell_rank_parameters(const Round& round) {
-  if (!round.attempt->direct) return;
-  for (const PeerId peer : *round.attempt->ring) {
-    if (peer != context_.options.id) tell_rank_parameters(round, peer);
-  }
-}
-
 void Greetings::tell_rank_parameters(const Round& round, PeerId to) {
   const Attempt& attempt = *round.attempt;
   const auto tell = [&](Rank rank, std::uint64_t value) {

@@ -44,8 +44,6 @@ class Greetings {
 
   // ---- rank parameters: once around the ring; with the direct algorithm from everybody to everybody ----
 
-  // With the direct algorithm: to everybody at once. Who has not launched the round yet says Ready, and is told again.
-  void tell_rank_parameters(const Round& round);
   // What downstream, or a peer that is ready, may not know yet.
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.

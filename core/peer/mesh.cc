@@ -51,8 +51,15 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
       refuse_key(flow, now, out);
     } else {
       lobby_.leave(stream);
+      tell_caller(flow);
     }
   }
+}
+
+void Mesh::tell_caller(const Flow& flow) {
+  if (flow.is_prefetch || links_.contains(flow.peer)) return;
+  if (flow.use == wire::LinkUse::kDirect) owners_->links.on_direct_caller(flow.peer);
+  if (flow.use == wire::LinkUse::kTransfer) owners_->links.on_transfer_caller(flow.peer);
 }
 
 void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects& out) {
@@ -342,6 +349,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   flow.stripe = link.stripe;
   flow.stripes = link.stripes;
   flow.key = link.key;
+  flow.use = link.use;
   flow.kind = Kind::kParked;
   flow.since = now;
   if (is_proven(flow)) {
@@ -356,9 +364,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     if (fresh) at->second.stripes.assign(1, Stripe{{}, false, false, now, now, kFirstBackoff});
   }
   attach_parked(flow, now, out);
-  if (!key_ || flow.is_prefetch || links_.contains(link.from)) return;
-  if (link.use == wire::LinkUse::kDirect) owners_->links.on_direct_caller(link.from);
-  if (link.use == wire::LinkUse::kTransfer) owners_->links.on_transfer_caller(link.from);
+  if (key_) tell_caller(flow);
 }
 
 // Rule 3: of the streams with the key that no link waits for, the oldest go when there are too many.

@@ -198,12 +198,13 @@ class Mesh {
     StripeIndex stripe;
     std::uint16_t stripes = 1;
     LinkKey key;                   // accepted: that it said
+    wire::LinkUse use{};           // accepted: what for, as it said
     bool is_prefetch = false;      // of a prefetch link, on either side
     bool touched = false;          // named in touched_
     std::uint32_t slow_beats = 0;  // for how many beats it has been slow
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, is_prefetch, touched, slow_beats);
+      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats);
     }
   };
 
@@ -212,6 +213,8 @@ class Mesh {
   bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
   void dial_again(PeerId peer, Link& link, Instant now, Effects& out);
+  // A member has greeted for a link that this peer does not want: its owner may want it now.
+  void tell_caller(const Flow& flow);
   void knock(PeerId peer, Link& link, Instant now, Effects& out);
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;

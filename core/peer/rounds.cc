@@ -192,7 +192,6 @@ void Rounds::begin_attempt(Round& round) {
     attempt.rank_parameters.resize(attempt.world());
     if (attempt.world() > 1) greetings_.announce(round);
     learn_rank_parameter(round, attempt.rank, *parameter);
-    greetings_.tell_rank_parameters(round);
     if (round.is<stage::ExchangingParameters>()) take_readies(round);
     return;
   }

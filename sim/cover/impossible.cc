@@ -87,6 +87,8 @@ constexpr Reason kImpossible[] = {
      "the coordinator sends these messages to members, or answers messages of members"},
     {kPeerMessage, "waiting idle in-rounds admitting", "Install",
      "Install follows a proposal, and the peer is in another state until then"},
+    {kPeerMessage, "invited", "RankParameter",
+     "a neighbour sends RankParameter to a peer that has sent Ready, and a peer sends Ready in a round"},
     {kPeerMessage, "idle in-rounds going", "AdmitEnded",
      "AdmitEnded answers a cancelled admit, and leave waits for the answer"},
     {kPeerMessage, "idle in-rounds admitting frozen leaving", "Left", "Left answers Leave"},
@@ -95,18 +97,18 @@ constexpr Reason kImpossible[] = {
     {kRoundMessage, "queued", "*", "a queued round gets its name when the next cohort begins"},
     {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
      "a round commits when all members have sent Done; this peer has sent it, too, and cannot take it back"},
+    {kRoundMessage, "to-come", "RankParameter",
+     "a neighbour sends RankParameter to a peer that has sent Ready for the same round"},
     {kRoundMessage, "!queued sizes", "Elected",
      "Elected follows the claim of this peer; the claim holds until the coordinator's next message about the round"},
     {kRoundMessage, "!queued sizes done", "AskOutline AskEntry",
      "both messages follow the claim or the Done of this peer, which hold until the coordinator's next message about "
      "the round"},
-    {kRoundMessage, "to-come", "AskDigests PieceDigests AskPieces HavePieces",
+    {kRoundMessage, "to-come", "AskDigests PieceDigests HavePieces",
      "members of a sync send these messages when all members have sent a claim, this peer too"},
     {kRoundMessage, "stuck", "AskDigests PieceDigests AskPieces HavePieces",
      "a sync can run in every view: it has no root and no minimum world, and it is not queued where applications call "
      "admit"},
-    {kRoundMessage, "to-come", "Done",
-     "a neighbour sends Done when it has the contributions of all members, this peer's too"},
     {kRoundMessage, "sizes", "Done",
      "neighbours send Done for all-reduces only, and an all-reduce does not wait for sizes"},
 
@@ -219,9 +221,6 @@ constexpr Reason kUnreached[] = {
     {kCoordinatorMessage, "seeing-off", "LinkBroken",
      "a leaver that is still to finish a round reports one of its links after all other members have gone"},
     // Since far members agree among themselves, their rounds end sooner, and so do these states.
-    {kPeerMessage, "invited", "RankParameter",
-     "a member has installed the view that admits this newcomer, and exchanges blocks in it, before the newcomer has "
-     "installed the view"},
     {kRoundMessage, "held", "AskDigests",
      "a receiver asks for the digests of an attempt that this member has given up, and that waits for a proposal"},
     {kRoundMessage, "given-up", "Done", "a member is done with an attempt whose memory another member takes back"},
