@@ -171,8 +171,9 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const Change& ch
       std::all_of(bound.begin(), bound.end(), [&](const RoundKey& key) { return all_done(key, attempt, change.lost); });
   if (!done) {
     std::optional<wire::Verdict> agreed = agreed_among_members(bound.front(), attempt, change);
-    if (agreed) verdicts.push_back(*std::move(agreed));
-    return agreed.has_value();
+    if (!agreed) return false;
+    verdicts.push_back(*std::move(agreed));
+    return true;
   }
   for (const RoundKey& key : bound) {
     verdicts.push_back({key, attempt, Status::kOk, rounds_.at(key).hash, describe_difference(key, attempt)});
