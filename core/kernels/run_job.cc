@@ -43,7 +43,7 @@ void copy(std::span<std::byte> into, std::span<const std::byte> from) {
   if (!from.empty()) std::memmove(into.data(), from.data(), from.size());
 }
 
-// The first two contributions are folded where the result goes, then each other one is folded in.
+// The first two contributions are folded to where the result goes, and each other one is folded in there.
 JobResult run_fold_all(const FoldAllJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                        std::span<const std::byte> own) {
   LOCKSTEP_ASSERT(into.size() == own.size() && (own.empty() || (!from.empty() && from.size() % own.size() == 0)));
@@ -53,11 +53,12 @@ JobResult run_fold_all(const FoldAllJob& job, std::span<std::byte> into, std::sp
   for (std::size_t at = 0; at < own.size(); at += kBlockBytes) {
     const std::size_t size = std::min(kBlockBytes, own.size() - at);
     const auto block = into.subspan(at, size);
-    copy(block, from.subspan(at, size));
+    std::span<const std::byte> sum = from.subspan(at, size);
     for (std::size_t begin = own.size(); begin < from.size(); begin += own.size()) {
-      fold(job.type, job.op, block, block, from.subspan(begin + at, size));
+      fold(job.type, job.op, block, sum, from.subspan(begin + at, size));
+      sum = block;
     }
-    fold(job.type, job.op, block, block, own.subspan(at, size));
+    fold(job.type, job.op, block, sum, own.subspan(at, size));
     if (average) divide(job.type, block, job.divisor);
     result.update(block);
   }

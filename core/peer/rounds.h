@@ -249,7 +249,7 @@ class Rounds final : public NeighbourOwner {
 
   void go_direct() { relinks_ = !std::exchange(direct_, true) || relinks_; }
   [[nodiscard]] std::uint32_t eager_segments() const;
-  // What neighbours have offered, or sent, before this peer began the round.
+  // Takes the segments that neighbours have offered or sent before this peer began the round.
   void take_early(Round& round);
   // `why`: how the arguments of this neighbour differ; empty: they do not. True: the round is asked to stop.
   bool stops_as_mismatch(Round& round, PeerId from, std::string why);

@@ -171,9 +171,10 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
     for (const std::uint32_t piece : owned_[owner]) {
       const std::size_t at = exchange_of(piece, by);
       Exchange& exchange = exchanges_[at];
-      if (has(have, phase_to(owner == by.value), piece)) exchange.eager = false;  // it has arrived
+      const bool arrived = has(have, phase_to(owner == by.value), piece);
+      if (arrived) exchange.eager = false;
       if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
-      if (has(have, phase_to(owner == by.value), piece) || mutant(Mutant::kResendsNothing)) continue;
+      if (arrived || mutant(Mutant::kResendsNothing)) continue;
       send_again(at);
     }
   }

@@ -77,7 +77,7 @@ struct Request {
   std::uint32_t minimum_world = 1;
   PeerId root;                               // wire::has_root()
   Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
-  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; nothing: chosen for each attempt
+  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; empty if each attempt chooses
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
@@ -91,8 +91,8 @@ struct Request {
   BufferRef scratch;                              // scratch_bytes() bytes, lent until the call completes
 };
 
-// What the descriptor says. The ring rounds contributions at every member, which is too often for formats of less than
-// 8 bits.
+// The algorithm that the descriptor names. The ring rounds contributions at every member, which is too often for
+// formats of less than 8 bits.
 inline wire::Algorithm algorithm_of(const Request& request) {
   if (request.collective != Collective::kAllReduce) return request.algorithm.value_or(wire::Algorithm::kRing);
   const bool coarse = bits_of(request.formats.up) < 8;

@@ -198,7 +198,7 @@ std::vector<std::uint64_t> RingOperation::have(Rank /*from*/) const {
 
 bool RingOperation::grant(Rank /*by*/, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
   if (!can_be_have(have)) return false;
-  granted_ = asked_ = true;
+  asked_ = true;
   if (unasked_ && has(have, Phase::kReduceScatter, 0)) unasked_ = false;
   if (stopped_) return true;
   for (const Phase phase : kPhases) {
@@ -284,7 +284,7 @@ void RingOperation::prepare(std::vector<KernelJob>& jobs) {
   // A rank that is alone or has no receiver prepares everything at once. Any other rank prepares only segments that can
   // soon depart.
   const bool alone = world_ == 1;
-  while (own_prepared_ < own_.size() && (alone || (granted_ && own_ready_ < kPreparedAhead))) {
+  while (own_prepared_ < own_.size() && (alone || (may_send() && own_ready_ < kPreparedAhead))) {
     const std::size_t index = own_[own_prepared_++];
     const Piece& piece = pieces_[index];
     ++own_ready_;

@@ -29,9 +29,9 @@ class RingOperation final : public Operation {
   bool grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) override;
   [[nodiscard]] bool is_one_small_segment() const override;
   [[nodiscard]] bool sends_partial() const override;
-  void grant_eager() override { granted_ = eager_ = true; }
+  void grant_eager() override { eager_ = true; }
   void send_partial_again(Rank to, StripeIndex stripe, StreamId stream) override;
-  [[nodiscard]] bool has_next() const override { return granted_ && !stopped_ && !ready_.empty(); }
+  [[nodiscard]] bool has_next() const override { return may_send() && !stopped_ && !ready_.empty(); }
   [[nodiscard]] bool has_next(Rank) const override { return has_next(); }
   std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) override;
   void prepare(std::vector<KernelJob>& jobs) override;
@@ -45,7 +45,7 @@ class RingOperation final : public Operation {
   template <typename Archive>
   void archive(Archive& a) {
     state_of_all(a);
-    a.all(segments_, granted_, eager_, asked_, unasked_, own_prepared_, own_ready_, ready_, unchecked_);
+    a.all(segments_, eager_, asked_, unasked_, own_prepared_, own_ready_, ready_, unchecked_);
     if constexpr (Archive::kLoads) {
       if (segments_.size() != pieces_.size()) a.fail();
     }
@@ -77,6 +77,8 @@ class RingOperation final : public Operation {
     }
   };
 
+  // The downstream neighbour has memory for our segments.
+  [[nodiscard]] bool may_send() const { return asked_ || eager_; }
   void back_up(std::size_t index, wire::Phase phase, std::vector<KernelJob>& jobs);
   [[nodiscard]] JobWork verification(std::size_t index, std::uint64_t checksum) const;
   [[nodiscard]] JobWork addition(std::size_t index, std::uint64_t checksum) const;
@@ -95,7 +97,6 @@ class RingOperation final : public Operation {
   [[nodiscard]] bool starts_here(const Piece& piece) const;
 
   std::vector<Segment> segments_;
-  bool granted_ = false;
   bool eager_ = false;               // without being asked
   bool asked_ = false;               // the downstream neighbour has said Ready
   bool unasked_ = false;             // our partial sum went before that, and that Ready does not name it

@@ -69,13 +69,14 @@ constexpr WireFormat format_of(WireFormat format, std::uint64_t elements) {
   return coded_bytes(format, elements) < 4 * elements ? format : WireFormat::kNative;
 }
 
-// What the call asks for. AUTO: direct if contributions travel in less than 8 bits, else what the view makes faster.
+// The algorithm that the call asks for. AUTO is DIRECT if contributions travel in less than 8 bits; else the view of
+// the attempt chooses.
 inline wire::Algorithm asked(const ring::Request& request) {
   if (request.collective != wire::Collective::kAllReduce) return wire::Algorithm::kRing;
   const bool coarse = row_of(request.formats.up).code_bits < 8;
   return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }
-// How a committed round went, as its receipt says.
+// Whether the receipt of a committed round names the direct algorithm.
 inline bool is_direct(const peer::Outcome& outcome) { return outcome.algorithm == wire::Algorithm::kDirect; }
 
 // Each block has one sender and one receiver.

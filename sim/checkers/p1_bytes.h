@@ -131,8 +131,8 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   // After a larger ring: at most the whole tensor, in both phases.
   std::uint64_t whole = std::accumulate(outcome.blocks.begin(), outcome.blocks.end(), std::uint64_t{0});
   for (const ring::Tensor& tensor : call.request.tensors) whole += tensor.count;
-  // With the direct algorithm the owner of a small tensor sends the whole result to each of them; an attempt before this
-  // one may have gone direct.
+  // With the direct algorithm the owner of a small tensor sends the whole result to each of them; an attempt before
+  // this one may have gone direct.
   const bool around = oracle::asked(call.request) == wire::Algorithm::kRing;
   const std::uint64_t times = around ? 2 : world + disturbances;
   const std::uint64_t most = times * whole * size_of(call.request.type) * (1 + outcome.retries + disturbances);

@@ -13,8 +13,8 @@
 
 namespace lockstep::sim {
 
-// `attempt`: the view in which the committed attempt began; null: nobody has installed it. `gangs`: groups may be
-// bound, and then members of other groups count, too.
+// The committed attempt began in the view `attempt`, which is null if nobody has installed that view. `gangs`: groups
+// may be bound, and then members of other groups count, too.
 inline Complaint check_choice(const Call& call, const wire::View* attempt, bool gangs) {
   const peer::Outcome& outcome = *call.outcome;
   if (outcome.status != Status::kOk || call.request.collective != wire::Collective::kAllReduce || attempt == nullptr)
@@ -41,7 +41,7 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
   return takes(direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing,
                !far     ? "all of its members are near"
                : !works ? "a link of its group does not work"
-                        : "it has " + std::to_string(outcome.contributors->size()) + " members, some far away");
+                        : "it has " + std::to_string(members) + " members, some far away");
 }
 
 }  // namespace lockstep::sim

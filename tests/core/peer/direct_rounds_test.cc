@@ -11,6 +11,7 @@
 #include "core/kernels/checksum.h"
 #include "core/wire/limits.h"
 #include "tests/core/peer/peer3.h"
+#include "tests/core/peer/small.h"
 
 namespace lockstep::peer {
 namespace {
@@ -32,12 +33,7 @@ struct DirectRound : Peer3 {
       : Peer3(options, {kLow, kMe, kHigh}, true, round_trip, meshed) {}
 
   static wire::Descriptor arguments(std::uint64_t count = kThreeChunks, std::uint32_t segment_bytes = 1024) {
-    wire::Descriptor what;
-    what.collective = wire::Collective::kAllReduce;
-    what.type = DataType::kU8;
-    what.tensors = 1;
-    what.count = count;
-    what.layout = checksum(std::as_bytes(std::span(&count, 1)));
+    wire::Descriptor what = peer::arguments(count);
     what.algorithm = wire::Algorithm::kAuto;
     what.segment_bytes = segment_bytes;
     return what;
