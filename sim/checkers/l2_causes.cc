@@ -218,6 +218,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     Life& life = excuses_.life(*about);
     const bool known = life.lost || life.leaves;  // a leaver may be out of the run before it hears so
     life.lost = now_;                        // a newcomer that was lost asks again, and may be lost as a member later
+    if (ends_alone(event.status)) misfits_.insert(event.peer);  // a leaver, too, ends its calls with this status
     if (has_strangers_ && known) return {};  // strangers use the names of peers that are out
     std::string_view why = event.text;
     if (why.starts_with(life.name)) why.remove_prefix(std::min(life.name.size() + 2, why.size()));
@@ -229,11 +230,9 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
         return text_of(life.id) + " is taken out of the run for its arguments (" + event.text +
                "), and has taken part in a round that was no sync";
       }
-      misfits_.insert(event.peer);
       if (has_deviated_ || has_guests_) return {};
     }
     if (event.status == Status::kStateConflict) {  // rule 53; excuse() judges how the call of this peer ends
-      misfits_.insert(event.peer);
       contributors_.erase(event.peer);
       return {};
     }
