@@ -259,9 +259,8 @@ void Coordinator::Machine::on_done(PeerId from, Rounds::DoneResult result) {
 }
 
 void Coordinator::Machine::carry_out(Rounds::DoneResult result) {
-  for (const wire::Elected& elected : result.elected) {
-    for (const wire::Member& member : rounds_.contributors(elected.key, elected.attempt))
-      connections_.say(member.id, elected);
+  for (const auto& [state, members] : result.elected) {
+    for (const wire::Member& member : members) connections_.say(member.id, state);
   }
   for (const auto& [to, question] : result.questions) connections_.say(to, question);
   if (result.compares_watched) {

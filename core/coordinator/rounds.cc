@@ -29,8 +29,13 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
         if (has_chunk && is_done(rank)) return true;
       }
       return false;
-    case wire::Collective::kBroadcast:  // a rank has the tensor from its upstream neighbour
+    case wire::Collective::kBroadcast:
       if (what.count == 0) return false;
+      // Direct: a rank has the tensor from the root, or from owners; the root is done once all have launched the round.
+      for (std::size_t rank = 0; rank < n; ++rank) {
+        if (members[rank].id == what.root && rank != lost && !is_done(rank)) return false;
+      }
+      // Around the ring: a rank has the tensor from its upstream neighbour.
       for (std::size_t rank = (lost + 1) % n; members[rank].id != what.root && rank != lost; rank = (rank + 1) % n) {
         if (is_done(rank)) return true;
       }
@@ -288,7 +293,7 @@ void Rounds::begin_transfers(const RoundKey& key, Generation attempt, DoneResult
           std::find(elected.receivers.begin(), elected.receivers.end(), member.id) != elected.receivers.end();
       if (!receives && round.done.insert(member.id).second) done_by_.add(member.id);
     }
-    if (claims_.is_news(elected)) result.elected.push_back(std::move(elected));
+    if (claims_.is_news(elected)) result.elected.push_back({std::move(elected), members});
   }
   commit_if_done(key, attempt, result);
 }

@@ -41,13 +41,17 @@ class Rounds {
     bool repairs = false;               // a sync that overwrote states that had strayed (rule 55)
   };
   struct DoneResult {
-    std::vector<Committed> committed;    // one per group whose round commits with this message
-    std::optional<wire::Verdict> stop;   // for the next proposal: arguments or results differ
-    std::string violation;               // not empty: the sender breaks the protocol
-    std::vector<Eviction> misfits;       // newcomers whose arguments differ, or whose state is ahead (rules 52, 53)
-    std::vector<wire::Elected> elected;  // messages to the members of their groups: states to take over
-    Comparison::Questions questions;     // about states that differ
-    bool compares_watched = false;       // from now on a commit waits for the answers
+    std::vector<Committed> committed;   // one per group whose round commits with this message
+    std::optional<wire::Verdict> stop;  // for the next proposal: arguments or results differ
+    std::string violation;              // not empty: the sender breaks the protocol
+    std::vector<Eviction> misfits;      // newcomers whose arguments differ, or whose state is ahead (rules 52, 53)
+    struct Elected {
+      wire::Elected state;                // to take over
+      std::vector<wire::Member> members;  // to whom it is said: with this message the round may be over
+    };
+    std::vector<Elected> elected;
+    Comparison::Questions questions;  // about states that differ
+    bool compares_watched = false;    // from now on a commit waits for the answers
   };
   DoneResult on_done(PeerId from, const wire::Done& done);
   // A member claims its state, for a sync. Members that have the elected state are done with the round.

@@ -217,9 +217,9 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   if (process == 0 && event.kind == trace::Kind::kPeerLost && about) {
     Life& life = excuses_.life(*about);
     const bool known = life.lost || life.leaves;  // a leaver may be out of the run before it hears so
-    life.lost = now_;                        // a newcomer that was lost asks again, and may be lost as a member later
+    life.lost = now_;  // a newcomer that was lost asks again, and may be lost as a member later
     if (ends_alone(event.status)) misfits_.insert(event.peer);  // a leaver, too, ends its calls with this status
-    if (has_strangers_ && known) return {};  // strangers use the names of peers that are out
+    if (has_strangers_ && known) return {};                     // strangers use the names of peers that are out
     std::string_view why = event.text;
     if (why.starts_with(life.name)) why.remove_prefix(std::min(life.name.size() + 2, why.size()));
     if (event.status == Status::kProtocolError) {

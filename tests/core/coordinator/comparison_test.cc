@@ -293,8 +293,8 @@ TEST_F(ClaimsInTwoGroups, NoStateIsTakenOverBeforeAllGroupsHaveElected) {
   claims(kCleo, 1, 3);
   const auto result = claims(kDan, 1, 4);
   ASSERT_EQ(result.elected.size(), 2U);
-  EXPECT_EQ(result.elected[0].receivers, (std::vector{kBen}));
-  EXPECT_EQ(result.elected[1].receivers, (std::vector{kCleo}));
+  EXPECT_EQ(result.elected[0].state.receivers, (std::vector{kBen}));
+  EXPECT_EQ(result.elected[1].state.receivers, (std::vector{kCleo}));
 }
 
 TEST_F(ClaimsInTwoGroups, EqualStatesOfBoundGroupsCommitTogether) {
@@ -309,8 +309,8 @@ TEST_F(ClaimsInTwoGroups, ContinueWithTheHighestCommonRevision) {
   const auto result = claims(kDan, 1, 3);
   EXPECT_FALSE(result.stop);
   ASSERT_EQ(result.elected.size(), 1U);
-  EXPECT_EQ(result.elected[0].revision, 3U);
-  EXPECT_EQ(result.elected[0].receivers, (std::vector{kAda}));
+  EXPECT_EQ(result.elected[0].state.revision, 3U);
+  EXPECT_EQ(result.elected[0].state.receivers, (std::vector{kAda}));
 }
 
 TEST_F(ClaimsInTwoGroups, EndWithoutACommonRevision) {

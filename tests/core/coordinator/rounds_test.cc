@@ -272,8 +272,8 @@ TEST_F(ANewcomerWithAState, TakesOverANewerOrEqualRevision) {
     mine.root = {9, 9};
     const auto result = claimed(mine);
     ASSERT_EQ(result.elected.size(), 1U);
-    EXPECT_EQ(result.elected.front().receivers, std::vector{kD});
-    EXPECT_EQ(result.elected.front().lineage, Lineage{7});
+    EXPECT_EQ(result.elected.front().state.receivers, std::vector{kD});
+    EXPECT_EQ(result.elected.front().state.lineage, Lineage{7});
     rounds_ = before;
   }
 }
@@ -282,8 +282,9 @@ TEST_F(ANewcomerWithAState, TakesOverANewerOrEqualRevision) {
 TEST_F(ANewcomerWithAState, IsToldTheLineageOfAStateThatAllHave) {
   const auto result = claimed(state_of(4, 3));
   ASSERT_EQ(result.elected.size(), 1U);
-  EXPECT_EQ(result.elected.front().lineage, Lineage{7});
-  EXPECT_TRUE(result.elected.front().receivers.empty());
+  EXPECT_EQ(result.elected.front().state.lineage, Lineage{7});
+  EXPECT_TRUE(result.elected.front().state.receivers.empty());
+  EXPECT_EQ(result.elected.front().members, view_.members) << "the round is over, and they are still to be told";
   EXPECT_EQ(result.committed.size(), 1U);
 }
 
@@ -291,13 +292,13 @@ TEST_F(ANewcomerWithAState, LetsItsStateGoOrWinsIfItSaysSo) {
   wire::Claim mine = state_of(5, 7);
   mine.strategy = state::Strategy::kReceiveOnly;
   const Rounds before = rounds_;
-  EXPECT_EQ(claimed(mine).elected.front().revision, 4U);
+  EXPECT_EQ(claimed(mine).elected.front().state.revision, 4U);
   rounds_ = before;
   mine.strategy = state::Strategy::kNewest;
   const auto result = claimed(mine);
   ASSERT_EQ(result.elected.size(), 1U);
-  EXPECT_EQ(result.elected.front().revision, 5U);
-  EXPECT_EQ(result.elected.front().sources, std::vector{kD});
+  EXPECT_EQ(result.elected.front().state.revision, 5U);
+  EXPECT_EQ(result.elected.front().state.sources, std::vector{kD});
 }
 
 TEST_F(ANewcomer, IsNoneOnceItHasTakenPart) {
