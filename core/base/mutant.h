@@ -96,6 +96,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
   X(kReducesAtRankZero, "reduces-at-rank-zero", "S2", kCommon, "a reduce ends at rank 0 instead of its root") \
+  X(kFoldsFromTheOwner, "folds-from-the-owner", "S2", kRare, \
+    "the owner of a chunk of a direct reduce folds in its own order, and not in that of the root") \
+  X(kRootDoneUnasked, "root-done-unasked", "S2", kNeedle, \
+    "the root of a direct broadcast is done before all have launched the round") \
   X(kBlocksReversed, "blocks-reversed", "S2", kCommon, "the blocks of an exchange lie in the reverse order of ranks") \
   X(kScattersFirstBlock, "scatters-first-block", "S2", kCommon, "a scatter sends the beginning of its tensor to all") \
   X(kOwnBlockForgotten, "own-block-forgotten", "S2", kCommon, "a rank does not copy the block that is for itself") \

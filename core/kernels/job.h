@@ -51,12 +51,13 @@ struct FoldJob {
   std::uint64_t expected = 0;
 };
 
-// into = ((from[0] op from[1]) op ...) op own, divided by `divisor` unless it is 0; checksum(into). `from`: consecutive
-// contributions, each as long as `own`, each of which a VerifyJob has verified.
+// into = all contributions, folded in order, divided by `divisor` unless it is 0; checksum(into). `from`: the
+// consecutive contributions of the others, at least one, each as long as `own`, each of which a VerifyJob has verified.
 struct FoldAllJob {
   BufferRef into;  // no common byte with the others
   BufferRef from;
-  BufferRef own;  // this peer's contribution
+  BufferRef own;             // this peer's contribution
+  std::uint32_t before = 0;  // the contributions of `from` that come before it
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t divisor = 0;  // number of contributors for an average, else 0

@@ -47,18 +47,23 @@ void copy(std::span<std::byte> into, std::span<const std::byte> from) {
 JobResult run_fold_all(const FoldAllJob& job, std::span<std::byte> into, std::span<const std::byte> from,
                        std::span<const std::byte> own) {
   LOCKSTEP_ASSERT(into.size() == own.size() && (own.empty() || (!from.empty() && from.size() % own.size() == 0)));
+  const std::size_t others = own.empty() ? 0 : from.size() / own.size();
+  LOCKSTEP_ASSERT(own.empty() || job.before <= others);
   const bool average = job.op == ReduceOp::kAvg && job.divisor != 0;
   const StandardFloats standard_floats;
   ChecksumStream result;
   for (std::size_t at = 0; at < own.size(); at += kBlockBytes) {
     const std::size_t size = std::min(kBlockBytes, own.size() - at);
     const auto block = into.subspan(at, size);
-    std::span<const std::byte> sum = from.subspan(at, size);
-    for (std::size_t begin = own.size(); begin < from.size(); begin += own.size()) {
-      fold(job.type, job.op, block, sum, from.subspan(begin + at, size));
+    const auto part = [&](std::size_t i) {
+      if (i == job.before) return own.subspan(at, size);
+      return from.subspan((i < job.before ? i : i - 1) * own.size() + at, size);
+    };
+    std::span<const std::byte> sum = part(0);
+    for (std::size_t i = 1; i <= others; ++i) {
+      fold(job.type, job.op, block, sum, part(i));
       sum = block;
     }
-    fold(job.type, job.op, block, sum, own.subspan(at, size));
     if (average) divide(job.type, block, job.divisor);
     result.update(block);
   }

@@ -50,8 +50,7 @@ bool Rounds::can_run(const Round& round) const {
   if (attempt.direct && attempt.world() < 2) return false;
   if (attempt.rank_parameters.size() != (has_rank_parameters(round.request) ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& parameter) {
-    return parameter.has_value() &&
-           !validate_rank_parameter(round.request, {.key = {}, .attempt = {}, .rank = {}, .value = *parameter});
+    return parameter.has_value() && !validate_rank_parameter(round.request, Rank{}, *parameter);
   };
   return std::all_of(attempt.rank_parameters.begin(), attempt.rank_parameters.end(), sound) && round.root() &&
          round.receiver_that_is_no_member().is_nobody() && !round.validate_operation(context_.options);

@@ -41,8 +41,12 @@ void Greetings::announce(const Round& round) {
 
 void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> stream) {
   const bool landing = round.is<stage::Running>() || round.is<stage::Done>();
-  wire::Ready ready{*round.key, round.generation, round.what, landing, {}};
+  wire::Ready ready{*round.key, round.generation, round.what, landing, {}, false, 0};
   if (round.operation() != nullptr) ready.have = round.operation()->have(*round.attempt->sender(to));
+  if (round.attempt->direct && !round.attempt->rank_parameters.empty()) {
+    ready.has_parameter = true;
+    ready.parameter = *rank_parameter_of(round.request, to);
+  }
   if (stream) {
     context_.mesh.say_on(*stream, ready);
   } else {
@@ -109,16 +113,10 @@ bool Greetings::grant(Round& round, Rank receiver, const wire::Ready& ready, Str
 
 void Greetings::tell_rank_parameters(const Round& round, PeerId to) {
   const Attempt& attempt = *round.attempt;
-  const auto tell = [&](Rank rank, std::uint64_t value) {
-    context_.mesh.say(to, wire::RankParameter{*round.key, round.generation, rank, value});
-  };
-  if (attempt.direct) {
-    const bool knows_own = !attempt.rank_parameters.empty();  // a round that is refused tells none
-    if (knows_own) tell(attempt.rank, *rank_parameter_of(round.request, to));
-    return;
-  }
+  if (attempt.direct) return;  // Ready tells
   for (std::uint32_t r = 0; r < attempt.rank_parameters.size(); ++r) {
-    if (attempt.rank_parameters[r] && attempt.peer_at(Rank{r}) != to) tell(Rank{r}, *attempt.rank_parameters[r]);
+    if (!attempt.rank_parameters[r] || attempt.peer_at(Rank{r}) == to) continue;
+    context_.mesh.say(to, wire::RankParameter{*round.key, round.generation, Rank{r}, *attempt.rank_parameters[r]});
   }
 }
 

@@ -42,9 +42,9 @@ class Greetings {
   // The receiver has places. False: it names other segments than this round has.
   [[nodiscard]] bool grant(Round& round, Rank receiver, const wire::Ready& ready, StripeIndex stripe, StreamId stream);
 
-  // ---- rank parameters: once around the ring; with the direct algorithm from everybody to everybody ----
+  // ---- rank parameters: once around the ring; direct, in Ready ----
 
-  // What downstream, or a peer that is ready, may not know yet.
+  // What downstream may not know yet.
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.
   [[nodiscard]] bool learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);

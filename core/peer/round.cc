@@ -18,17 +18,16 @@ std::optional<std::uint64_t> rank_parameter_of(const Request& request, PeerId to
   return std::nullopt;
 }
 
-std::optional<std::string> validate_rank_parameter(const Request& request, const wire::RankParameter& parameter) {
-  const std::string whose = " for rank " + std::to_string(parameter.rank.value);
+std::optional<std::string> validate_rank_parameter(const Request& request, Rank rank, std::uint64_t value) {
+  const std::string whose = " for rank " + std::to_string(rank.value);
   if (request.weight) {
-    const bool sound = parameter.value <= UINT32_MAX &&
-                       ring::is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(parameter.value)));
+    const bool sound = value <= UINT32_MAX && ring::is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
     if (sound) return std::nullopt;
-    return "a weight" + whose + " that is none: the bits " + std::to_string(parameter.value);
+    return "a weight" + whose + " that is none: the bits " + std::to_string(value);
   }
   const std::size_t element = size_of(request.type);
-  if (parameter.value % element == 0) return std::nullopt;
-  return "a block of " + std::to_string(parameter.value) + " bytes" + whose + ", which are no whole elements of " +
+  if (value % element == 0) return std::nullopt;
+  return "a block of " + std::to_string(value) + " bytes" + whose + ", which are no whole elements of " +
          std::to_string(element) + " bytes";
 }
 
@@ -145,8 +144,8 @@ PeerId Round::receiver_that_is_no_member() const {
 }
 
 ring::Segmenting Round::segmenting(const Options& options) const {
-  return {options.segment_bytes, attempt->distance,    request.formats,
-          attempt->algorithm,    direct_room(request), options.turns};
+  const std::uint64_t room = request.collective == Collective::kAllReduce ? direct_room(request) : 0;
+  return {options.segment_bytes, attempt->distance, request.formats, attempt->algorithm, room, options.turns};
 }
 
 std::optional<Error> Round::validate_operation(const Options& options) const {

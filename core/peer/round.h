@@ -32,9 +32,9 @@ namespace lockstep::peer {
 [[nodiscard]] inline bool has_rank_parameters(const Request& request) {
   return wire::has_blocks(request.collective) || request.weight.has_value();
 }
-// Why a neighbour's rank parameter is none; nothing: it is one.
-[[nodiscard]] std::optional<std::string> validate_rank_parameter(const Request& request,
-                                                                 const wire::RankParameter& parameter);
+// Why this is no rank parameter of that rank; nothing: it is one.
+[[nodiscard]] std::optional<std::string> validate_rank_parameter(const Request& request, Rank rank,
+                                                                 std::uint64_t value);
 
 // A round in one generation (rule 31). Constructed anew for each attempt, and kept until the next one begins.
 struct Attempt {

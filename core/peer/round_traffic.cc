@@ -49,11 +49,13 @@ void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Re
     const std::optional<Rank> receiver = round->attempt->receiver(from);
     if (!receiver || stops_as_mismatch(*round, from, greetings_.compare(*round, from, ready.what))) return;
     const bool knew = std::exchange(round->attempt->downstream_ready, true);
-    if (!knew || round->attempt->direct) greetings_.tell_rank_parameters(*round, from);
+    if (!knew) greetings_.tell_rank_parameters(*round, from);
+    if (ready.has_parameter && round->attempt->direct) learn_rank_parameter(*round, from, *receiver, ready.parameter);
     if (!ready.landing) return;
     if (round->operation() != nullptr) {
-      if (!greetings_.grant(*round, *receiver, ready, stripe, stream)) reset("a Ready that does not fit its round");
-      return;
+      if (!greetings_.grant(*round, *receiver, ready, stripe, stream))
+        return reset("a Ready that does not fit its round");
+      return done_if_complete(*round);  // the root of a broadcast, which waits for all to launch it
     }
   } else if (!views_.is_to_come(ready.key, ready.attempt, round != nullptr)) {
     return;
@@ -101,15 +103,16 @@ void Rounds::on_rank_parameter(PeerId from, const wire::RankParameter& parameter
   Round* round = rounds_.find(parameter.key);
   if (round == nullptr || !round->is<stage::ExchangingParameters>() || round->generation != parameter.attempt) return;
   const Attempt& attempt = *round->attempt;
-  if (!attempt.sender(from) || parameter.rank.value >= attempt.world()) return;
-  if (attempt.direct && attempt.peer_at(parameter.rank) != from) return;
-  if (const auto flaw = validate_rank_parameter(round->request, parameter)) {
-    return ask_to_stop(*round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
-  }
-  learn_rank_parameter(*round, parameter.rank, parameter.value);
+  if (attempt.direct || !attempt.sender(from) || parameter.rank.value >= attempt.world()) return;
+  learn_rank_parameter(*round, from, parameter.rank, parameter.value);
 }
 
-void Rounds::learn_rank_parameter(Round& round, Rank rank, std::uint64_t value) {
+// `from`: who told it.
+void Rounds::learn_rank_parameter(Round& round, PeerId from, Rank rank, std::uint64_t value) {
+  if (!round.is<stage::ExchangingParameters>()) return;
+  if (const auto flaw = validate_rank_parameter(round.request, rank, value)) {
+    return ask_to_stop(round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
+  }
   if (greetings_.learn_rank_parameter(round, rank, value)) begin_operation(round);
 }
 

@@ -191,7 +191,7 @@ void Rounds::begin_attempt(Round& round) {
     round.stage = stage::ExchangingParameters{};
     attempt.rank_parameters.resize(attempt.world());
     if (attempt.world() > 1) greetings_.announce(round);
-    learn_rank_parameter(round, attempt.rank, *parameter);
+    learn_rank_parameter(round, context_.options.id, attempt.rank, *parameter);
     if (round.is<stage::ExchangingParameters>()) take_readies(round);
     return;
   }

@@ -257,7 +257,7 @@ class Rounds final : public NeighbourOwner {
   void exchange_greetings(Round& round);
   void take_readies(Round& round);
   void take_ready(Round& round, PeerId from);
-  void learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
+  void learn_rank_parameter(Round& round, PeerId from, Rank rank, std::uint64_t value);
   [[nodiscard]] bool has_segments_of(const Round& round) const;
   void on_fault(Round& round, const ring::Operation::Finished& finished);
   [[nodiscard]] bool needs_link(const Round& round, PeerId to) const;

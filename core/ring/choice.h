@@ -1,22 +1,28 @@
-// Which algorithm an all-reduce takes whose caller leaves the choice (rule 57 of docs/protocol.md): a function of the
+// Which algorithm a collective takes whose caller leaves the choice (rule 57 of docs/protocol.md): a function of the
 // descriptor and of the view alone, so that all ranks of an attempt choose alike.
 #pragma once
 
 #include <cstdint>
 
+#include "core/base/data_type.h"
+#include "core/ring/schedule.h"
 #include "core/wire/message.h"
 
 namespace lockstep::ring {
 
-// `meshed`: the ranks are far from each other and keep links between all pairs. A ring takes 2(n-1) latencies, the
-// direct algorithm two, and both carry the same bytes. Where ranks are near each other, the ring's longer passes cost
-// less than the memory that the owners of chunks read again.
-// Nor does a call go direct that has so many tensors that one rank might have more segments to exchange than it may.
+// `meshed`: the ranks are far from each other and keep links between all pairs. A ring takes n-1 latencies in each
+// phase, the direct algorithm one, and both carry the same bytes, except in a broadcast or a reduce (goes_straight()).
+// Where ranks are near each other, the ring's longer passes cost less than the memory that the owners of chunks read
+// again. Nor does a call go direct that has so many tensors that one rank might have more segments to exchange than it
+// may.
 constexpr wire::Algorithm choose(const wire::Descriptor& what, std::uint32_t world, bool meshed) {
   constexpr std::uint64_t kMostExchanges = 1U << 19U;
   if (what.algorithm != wire::Algorithm::kAuto) return what.algorithm;
-  return meshed && std::uint64_t{what.tensors} * world <= kMostExchanges ? wire::Algorithm::kDirect
-                                                                         : wire::Algorithm::kRing;
+  if (!meshed || std::uint64_t{what.tensors} * world > kMostExchanges) return wire::Algorithm::kRing;
+  const std::uint64_t bytes = what.count * size_of(what.type);
+  const bool pays =
+      !wire::has_root(what.collective) || goes_straight(bytes, world) || goes_through_owners(bytes, world);
+  return pays ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
 }
 
 }  // namespace lockstep::ring

@@ -13,31 +13,82 @@
 
 namespace lockstep::ring {
 
+using wire::Collective;
 using wire::Phase;
 
-DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_t world,
+DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                  std::vector<std::uint64_t> rank_parameters, Segmenting segmenting)
-    : Operation(request, rank, world, 0, std::move(rank_parameters), segmenting),
+    : Operation(request, rank, world, root, std::move(rank_parameters), segmenting),
       owned_(world),
+      root_(root),
       finals_(pieces_.size()),
       others_(world) {
   LOCKSTEP_ASSERT(world > 1);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const Piece& piece = pieces_[i];
-    std::vector<std::uint32_t>& owned = owned_[piece.owner];
+    std::vector<std::uint32_t>& owned = owned_[pieces_[i].owner];
     ordinals_.push_back(static_cast<std::uint32_t>(owned.size()));
     owned.push_back(static_cast<std::uint32_t>(i));
     first_.push_back(static_cast<std::uint32_t>(piece_of_.size()));
     piece_of_.insert(piece_of_.end(), is_mine(i) ? world - 1 : 1, static_cast<std::uint32_t>(i));
-    if (is_mine(i)) finals_[i].missing = world - 1;
-    room_each_ =
-        std::max<std::uint64_t>(room_each_, std::uint64_t{piece.form(Phase::kReduceScatter).bytes} * (world - 1));
   }
   exchanges_.resize(piece_of_.size());
-  if (room_each_ == 0) return;
-  turns_ = segmenting.room / room_each_;
+  for (std::size_t at = 0; at < exchanges_.size(); ++at) {
+    const std::size_t piece = piece_of_[at];
+    const std::uint32_t other = other_of(at).value;
+    const bool mine = is_mine(piece);
+    const bool comes = mine ? contributes(other, piece) : gets_final(rank.value, piece);
+    const bool goes = mine ? gets_final(other, piece) : contributes(rank.value, piece);
+    if (!comes) exchanges_[at].arrival = Arrival::kNotOurs;
+    if (!goes) exchanges_[at].departure = Departure::kNotOurs;
+    if (mine && comes) ++finals_[piece].missing;
+  }
+  finals_missing_ = 0;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) finals_missing_ += keeps_final(i) ? 1 : 0;
+  if (waits_for_launches()) finals_missing_ += world - 1;
+  if (reduces(request.collective)) lay_out_rooms(segmenting);
+}
+
+void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
+  const auto room_for = [&](const Piece& piece) {
+    return std::uint64_t{piece.form(Phase::kReduceScatter).bytes} * (world_ - 1);
+  };
+  if (!is(Collective::kAllReduce)) {
+    std::uint64_t begin = 0;
+    for (const std::uint32_t mine : owned_[rank_.value]) {
+      rooms_.push_back(begin);
+      begin += room_for(pieces_[mine]) + (result_has_place(mine) ? 0 : pieces_[mine].length);
+    }
+    LOCKSTEP_ASSERT(begin <= request_.scratch.length);
+    return;
+  }
+  std::uint64_t each = 0;
+  for (const Piece& piece : pieces_) each = std::max(each, room_for(piece));
+  if (each == 0) return;
+  turns_ = segmenting.room / each;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
   LOCKSTEP_ASSERT(turns_ > 0);  // Operation::validate() has checked
+  for (std::size_t ordinal = 0; ordinal < owned_[rank_.value].size(); ++ordinal)
+    rooms_.push_back(scratch_offsets_.back() + ordinal % turns_ * each);
+}
+
+bool DirectOperation::contributes(std::uint32_t rank, std::size_t piece) const {
+  if (rank == pieces_[piece].owner) return false;
+  return reduces(request_.collective) || (is(Collective::kBroadcast) && rank == root_);
+}
+
+bool DirectOperation::gets_final(std::uint32_t rank, std::size_t piece) const {
+  if (rank == pieces_[piece].owner || is(Collective::kReduceScatter)) return false;
+  if (is(Collective::kReduce)) return rank == root_;
+  return !is(Collective::kBroadcast) || rank != root_;
+}
+
+bool DirectOperation::keeps_final(std::size_t piece) const {
+  if (is(Collective::kReduceScatter)) return is_mine(piece);
+  return !is(Collective::kReduce) || rank_.value == root_;
+}
+
+bool DirectOperation::result_has_place(std::size_t piece) const {
+  return !is(Collective::kReduce) || keeps_final(piece);
 }
 
 Rank DirectOperation::other_of(std::size_t exchange) const {
@@ -50,23 +101,47 @@ Rank DirectOperation::other_of(std::size_t exchange) const {
 // Whether there is room for contributions to this piece. The piece that used the room before must have its final.
 bool DirectOperation::in_turn(std::size_t piece) const {
   const std::uint32_t ordinal = ordinals_[piece];
-  return ordinal < turns_ || finals_[owned_[pieces_[piece].owner][ordinal - turns_]].here || mutant(Mutant::kOutOfTurn);
+  return turns_ == 0 || ordinal < turns_ || finals_[owned_[pieces_[piece].owner][ordinal - turns_]].here ||
+         mutant(Mutant::kOutOfTurn);
+}
+
+// The order of the ring: a reduce ends at its root, any other at the owner.
+std::uint32_t DirectOperation::place_in_fold(std::uint32_t rank) const {
+  const bool ends_at_root = is(Collective::kReduce) && !mutant(Mutant::kFoldsFromTheOwner);
+  const std::uint32_t last = ends_at_root ? root_ : rank_.value;
+  return (rank + world_ - last - 1) % world_;
 }
 
 BufferRef DirectOperation::room_of(std::size_t piece) const {
   const std::uint64_t bytes = std::uint64_t{pieces_[piece].form(Phase::kReduceScatter).bytes} * (world_ - 1);
-  return request_.scratch.slice(scratch_offsets_.back() + ordinals_[piece] % turns_ * room_each_, bytes);
+  return request_.scratch.slice(rooms_[ordinals_[piece]], bytes);
+}
+
+BufferRef DirectOperation::final_of(std::size_t piece) const {
+  if (!reduces(request_.collective) || is(Collective::kAllReduce)) return departure(pieces_[piece], Phase::kAllGather);
+  if (result_has_place(piece)) return result(pieces_[piece]);
+  const BufferRef room = room_of(piece);
+  return {room.id, room.offset + room.length, pieces_[piece].length};
 }
 
 BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
-  if (!is_mine(piece)) return departure(pieces_[piece], Phase::kAllGather);
+  if (!is_mine(piece) || !reduces(request_.collective)) return final_of(piece);
   const std::uint32_t bytes = pieces_[piece].form(Phase::kReduceScatter).bytes;
-  return room_of(piece).slice(std::uint64_t{bytes} * hop_of(from), bytes);
+  const std::uint32_t place = place_in_fold(from.value);
+  const std::uint32_t before = place > place_in_fold(rank_.value) ? place - 1 : place;
+  return room_of(piece).slice(std::uint64_t{bytes} * before, bytes);
 }
 
 // A contribution shows that its sender has launched the round: it has memory for all segments that we send.
 void DirectOperation::launched(Rank by, std::vector<KernelJob>& jobs) {
-  if (!std::exchange(others_[by.value].granted, true)) prepare_for(by.value, jobs);
+  if (others_[by.value].granted) return;
+  note_launch(others_[by.value]);
+  prepare_for(by.value, jobs);
+}
+
+void DirectOperation::note_launch(Other& other) {
+  const bool news = !std::exchange(other.granted, true);
+  if (news && waits_for_launches()) --finals_missing_;
 }
 
 Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
@@ -75,27 +150,30 @@ Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, 
   if (index >= pieces_.size() || wanted.length != pieces_[index].form(wanted.phase).bytes) {
     return {Landing::kNonsense, {}};
   }
-  const bool contributes = wanted.phase == Phase::kReduceScatter;
-  if (contributes ? !is_mine(index) : pieces_[index].owner != from.value) return {Landing::kNonsense, {}};
-  if (contributes) launched(from, jobs);
+  const bool contribution = wanted.phase == Phase::kReduceScatter;
+  if (contribution ? !is_mine(index) || !contributes(from.value, index)
+                   : pieces_[index].owner != from.value || !gets_final(rank_.value, index)) {
+    return {Landing::kNonsense, {}};
+  }
+  if (contribution) launched(from, jobs);
   if (stopped_) return {Landing::kSink, {}};
   const std::size_t at = exchange_of(index, from);
   Exchange& exchange = exchanges_[at];
-  if (contributes) {
+  if (contribution) {
     if (!in_turn(index)) return {Landing::kNonsense, {}};
-  } else {
+  } else if (contributes(rank_.value, index)) {
     take_back_repeated(at);
     if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // a final without our contribution
   }
   const bool waits = exchange.arrival == Arrival::kBackingUp && exchange.from == StreamId{};
   if (exchange.arrival != Arrival::kExpected && !waits) return {Landing::kSink, {}};
   exchange.from = stream;
-  if (!contributes && exchange.checks > 0) {
+  if (!contribution && exchange.checks > 0) {
     exchange.arrival = Arrival::kBackingUp;  // see check_done()
     return {Landing::kLater, {}};
   }
   exchange.arrival = Arrival::kLanding;
-  exchange.final_began = !contributes;
+  exchange.final_began = !contribution;
   return {Landing::kPlace, landing(index, from)};
 }
 
@@ -129,6 +207,7 @@ bool DirectOperation::take(Rank from, const wire::Segment& arrived, BufferRef me
   const std::size_t index = arrived.index.value;
   if (index >= pieces_.size() || arrived.phase != Phase::kReduceScatter || !is_mine(index) || !in_turn(index))
     return false;
+  if (!contributes(from.value, index)) return false;
   if (arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
   launched(from, jobs);
   const std::size_t at = exchange_of(index, from);
@@ -164,8 +243,7 @@ std::vector<std::uint64_t> DirectOperation::have(Rank from) const {
 
 bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, StripeIndex stripe, StreamId stream) {
   if (!can_be_have(have)) return false;
-  Other& other = others_[by.value];
-  other.granted = true;
+  note_launch(others_[by.value]);
   if (stopped_) return true;
   for (const std::uint32_t owner : {rank_.value, by.value}) {
     for (const std::uint32_t piece : owned_[owner]) {
@@ -204,13 +282,14 @@ void DirectOperation::send_partial_again(Rank to, StripeIndex stripe, StreamId s
 }
 
 std::uint32_t DirectOperation::eager_segments() const {
+  if (!reduces(request_.collective)) return 0;
   std::size_t most = 0;
   for (std::uint32_t to = 0; to < world_; ++to) {
     if (to != rank_.value) most = std::max(most, owned_[to].size());
   }
   const bool fits = std::ranges::all_of(
       pieces_, [](const Piece& piece) { return piece.form(Phase::kReduceScatter).bytes <= kEarlySlotBytes; });
-  return fits && most <= turns_ ? static_cast<std::uint32_t>(most) : 0;
+  return fits && (turns_ == 0 || most <= turns_) ? static_cast<std::uint32_t>(most) : 0;
 }
 
 // The final has arrived, so our contribution had arrived, too: cancel the repetition (rule 35).
@@ -226,7 +305,7 @@ void DirectOperation::take_back_repeated(std::size_t at) {
 // An encoded contribution lies at the end of the room, where partial sums arrive, apart from its final.
 BufferRef DirectOperation::payload(std::size_t exchange) const {
   const Piece& piece = pieces_[piece_of_[exchange]];
-  if (piece.owner == rank_.value) return departure(piece, Phase::kAllGather);
+  if (piece.owner == rank_.value) return final_of(piece_of_[exchange]);
   return encoded_ ? arrival(piece, Phase::kReduceScatter) : input(piece);
 }
 
@@ -248,10 +327,11 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   exchange.on = stream;
   const std::size_t index = piece_of_[at];
   const Piece& piece = pieces_[index];
-  const bool contributes = !is_mine(index);
-  if (contributes && !exchange.again) --other.ahead;
-  exchange.eager = contributes && !other.granted;
-  const Phase phase = phase_to(contributes);
+  const bool contribution = !is_mine(index);
+  if (contribution && !exchange.again) --other.ahead;
+  if (!contribution && !std::exchange(finals_[index].departed, true) && !has_contributions()) --ahead_;
+  exchange.eager = contribution && !other.granted;
+  const Phase phase = phase_to(contribution);
   bytes_sent_ += piece.form(phase).bytes;
   return Outgoing{phase, SegmentIndex{static_cast<std::uint32_t>(index)}, payload(at), exchange.checksum,
                   exchange.eager};
@@ -261,11 +341,28 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
 void DirectOperation::prepare(std::vector<KernelJob>& jobs) {
   for (; !stopped_ && !unchecked_.empty(); unchecked_.pop_front()) check_exchange(unchecked_.front(), jobs);
   for (std::uint32_t step = 1; step < world_; ++step) prepare_for((rank_.value + step) % world_, jobs);
+  prepare_finals(jobs);
+}
+
+// Of our pieces that nobody contributes to: the blocks of an all-gather, and what the root of a broadcast owns.
+void DirectOperation::prepare_finals(std::vector<KernelJob>& jobs) {
+  if (stopped_ || has_contributions() || std::ranges::none_of(others_, &Other::granted)) return;
+  const std::vector<std::uint32_t>& mine = owned_[rank_.value];
+  for (; prepared_ < mine.size() && ahead_ < kPreparedAhead; ++prepared_) {
+    const std::size_t index = mine[prepared_];
+    ++ahead_;
+    const BufferRef into = final_of(index);
+    const BufferRef from = input(pieces_[index]);
+    const bool copies = from != into;
+    const JobName name{index, Phase::kAllGather, copies ? Purpose::kOwnCopy : Purpose::kOwn};
+    start(jobs, name, copies ? JobWork{CopyJob{.into = into, .from = from}} : JobWork{HashJob{into}});
+  }
 }
 
 void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
   Other& other = others_[to];
   if (stopped_ || !(other.granted || eager_)) return;
+  if (owned_[to].empty() || !contributes(rank_.value, owned_[to].front())) return;
   while (other.prepared < owned_[to].size() && other.ahead < kPreparedAhead && in_turn(owned_[to][other.prepared])) {
     const std::size_t index = owned_[to][other.prepared++];
     ++other.ahead;
@@ -291,9 +388,10 @@ void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
   const JobName name{index, Phase::kReduceScatter, Purpose::kGather};
   if (!encoded_) {
     return start(jobs, name,
-                 FoldAllJob{.into = departure(piece, Phase::kAllGather),
+                 FoldAllJob{.into = final_of(index),
                             .from = room_of(index),
                             .own = input(piece),
+                            .before = place_in_fold(rank_.value),
                             .type = request_.type,
                             .op = request_.op,
                             .divisor = request_.op == ReduceOp::kAvg ? world_ : 0});
@@ -310,6 +408,51 @@ void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
                   .total = total_});
 }
 
+// Of a contribution that came early, or of our block of an all-gather.
+void DirectOperation::copied(const JobName& name, Finished& finished, std::vector<KernelJob>& jobs) {
+  if (name.phase == Phase::kAllGather) {
+    if (!stopped_) start(jobs, {name.index, name.phase, Purpose::kOwn}, HashJob{final_of(name.index)});
+    return;
+  }
+  Exchange& exchange = exchanges_[name.index];
+  const std::size_t index = piece_of_[name.index];
+  const Rank from = other_of(name.index);
+  finished.used_early = {from, SegmentIndex{static_cast<std::uint32_t>(index)}};
+  bytes_received_ += pieces_[index].form(name.phase).bytes;
+  if (stopped_) {
+    exchange.arrival = Arrival::kExpected;
+    return;
+  }
+  start(jobs, {name.index, name.phase, Purpose::kArrived},
+        verification(index, name.phase, landing(index, from), exchange.stated));
+}
+
+void DirectOperation::arrived(const JobName& name, const JobResult& result, Finished& finished,
+                              std::vector<KernelJob>& jobs) {
+  Exchange& exchange = exchanges_[name.index];
+  const std::size_t index = piece_of_[name.index];
+  const Rank from = other_of(name.index);
+  if (!result.intact) {
+    exchange.arrival = Arrival::kExpected;
+    finished.stream = exchange.from;
+    return take_corrupt(finished, exchange.corrupt, pieces_[index], name.phase, from, jobs);
+  }
+  exchange.arrival = Arrival::kHere;
+  if (result.malformed) {
+    finished.fault = Error{Status::kProtocolError, "rank " + std::to_string(from.value) +
+                                                       " sent bytes that are not a valid encoding in " +
+                                                       std::string(name_of(pieces_[index].form(name.phase).format))};
+    return;
+  }
+  if (name.phase == Phase::kAllGather) {
+    finish_final(index, result.checksum);
+    return prepare_for(from.value, jobs);  // there is room for its next piece
+  }
+  if (--finals_[index].missing > 0 || stopped_) return;
+  if (!reduces(request_.collective)) return complete_final(index, result.checksum);
+  gather(index, jobs);
+}
+
 Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
   LOCKSTEP_ASSERT(running_ > 0);
   --running_;
@@ -318,58 +461,26 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
   switch (name.purpose) {
     case Purpose::kBackUp:
     case Purpose::kRestore: LOCKSTEP_UNREACHABLE();
-    case Purpose::kOwnCopy: {  // of a contribution that came early
-      Exchange& exchange = exchanges_[name.index];
-      const std::size_t index = piece_of_[name.index];
-      const Rank from = other_of(name.index);
-      finished.used_early = {from, SegmentIndex{static_cast<std::uint32_t>(index)}};
-      bytes_received_ += pieces_[index].form(name.phase).bytes;
-      if (stopped_) {
-        exchange.arrival = Arrival::kExpected;
-      } else {
-        start(jobs, {name.index, name.phase, Purpose::kArrived},
-              verification(index, name.phase, landing(index, from), exchange.stated));
-      }
-      return finished;
-    }
+    case Purpose::kOwnCopy: copied(name, finished, jobs); return finished;
     case Purpose::kUpdateResidual:
       if (stopped_) decode(name.index, jobs);
       return finished;
     case Purpose::kDecode: decoded(name.index, result); return finished;
     case Purpose::kCheck: return check_done(name.index, result);
     case Purpose::kOwn:
+      if (name.phase == Phase::kAllGather) {
+        complete_final(name.index, result.checksum);
+        return finished;
+      }
       if (result.not_finite && !mutant(Mutant::kOddElementsGo)) {
         finished.fault = not_finite(pieces_[piece_of_[name.index]], *result.not_finite, false);
         return finished;
       }
       make_ready(name.index, result.checksum);
+      if (is(Collective::kBroadcast)) finish_final(piece_of_[name.index], result.checksum);
       if (mutant(Mutant::kLeavesAtOnce)) update_residual(piece_of_[name.index], jobs);
       return finished;
-    case Purpose::kArrived: {
-      Exchange& exchange = exchanges_[name.index];
-      const std::size_t index = piece_of_[name.index];
-      const Rank from = other_of(name.index);
-      if (!result.intact) {
-        exchange.arrival = Arrival::kExpected;
-        finished.stream = exchange.from;
-        take_corrupt(finished, exchange.corrupt, pieces_[index], name.phase, from, jobs);
-        return finished;
-      }
-      exchange.arrival = Arrival::kHere;
-      if (result.malformed) {
-        finished.fault = Error{Status::kProtocolError,
-                               "rank " + std::to_string(from.value) + " sent bytes that are not a valid encoding in " +
-                                   std::string(name_of(pieces_[index].form(name.phase).format))};
-        return finished;
-      }
-      if (name.phase == Phase::kAllGather) {
-        finish_final(index, result.checksum);
-        prepare_for(from.value, jobs);  // there is room for its next piece
-      } else if (--finals_[index].missing == 0 && !stopped_) {
-        gather(index, jobs);
-      }
-      return finished;
-    }
+    case Purpose::kArrived: arrived(name, result, finished, jobs); return finished;
     case Purpose::kGather:
       if (result.malformed) {
         finished.fault = changed(pieces_[name.index], "a contribution");
@@ -379,8 +490,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         finished.fault = not_finite(pieces_[name.index], *result.not_finite, true);
         return finished;
       }
-      finish_final(name.index, result.checksum);
-      for (std::uint32_t hop = 0; hop + 1 < world_; ++hop) make_ready(first_[name.index] + hop, result.checksum);
+      complete_final(name.index, result.checksum);
       return finished;
   }
   LOCKSTEP_UNREACHABLE();
@@ -426,9 +536,21 @@ Operation::Finished DirectOperation::check_done(std::size_t at, const JobResult&
   return finished;
 }
 
+// One of ours, which goes to all that get it.
+void DirectOperation::complete_final(std::size_t index, std::uint64_t checksum) {
+  finish_final(index, checksum);
+  for (std::uint32_t hop = 0; hop + 1 < world_; ++hop) {
+    const std::size_t at = first_[index] + hop;
+    if (exchanges_[at].departure != Departure::kNotOurs) make_ready(at, checksum);
+  }
+}
+
 void DirectOperation::finish_final(std::size_t piece, std::uint64_t checksum) {
-  LOCKSTEP_ASSERT(finals_missing_ > 0 && !finals_[piece].here);
-  --finals_missing_;
+  LOCKSTEP_ASSERT(!finals_[piece].here);
+  if (keeps_final(piece)) {
+    LOCKSTEP_ASSERT(finals_missing_ > 0);
+    --finals_missing_;
+  }
   finals_[piece].here = true;
   finals_[piece].checksum = checksum;
 }
@@ -442,6 +564,7 @@ void DirectOperation::make_ready(std::size_t at, std::uint64_t checksum) {
 }
 
 std::uint64_t DirectOperation::result_hash() const {
+  if (results_differ(request_.collective)) return 0;
   std::vector<std::uint64_t> checksums;
   checksums.reserve(finals_.size());
   for (const Final& final : finals_) checksums.push_back(final.checksum);

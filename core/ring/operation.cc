@@ -50,7 +50,7 @@ float total_weight(std::span<const std::uint64_t> weights) {
 std::unique_ptr<Operation> Operation::of(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::vector<std::uint64_t> rank_parameters, Segmenting segmenting) {
   if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1) {
-    return std::make_unique<DirectOperation>(request, rank, world, std::move(rank_parameters), segmenting);
+    return std::make_unique<DirectOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
   }
   return std::make_unique<RingOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
 }
@@ -70,13 +70,8 @@ Operation::Operation(const Request& request, Rank rank, std::uint32_t world, std
     weight_ = *request.weight;
   }
   LOCKSTEP_ASSERT(segmenting.formats == request.formats);
-  const auto element_bytes = static_cast<std::uint32_t>(size_of(request.type));
-  if (request.collective == wire::Collective::kAllGather) {
-    LOCKSTEP_ASSERT(rank_parameters_.size() == world);
-    pieces_ = cut_blocks(rank_parameters_, element_bytes, segmenting);
-  } else if (!wire::exchanges(request.collective)) {  // an exchange lists its own: they differ between ranks
-    pieces_ = cut(request.collective, counts_of(request), element_bytes, world, root, segmenting);
-  }
+  LOCKSTEP_ASSERT(request.collective != wire::Collective::kAllGather || rank_parameters_.size() == world);
+  pieces_ = pieces_of(request, world, root, rank_parameters_, segmenting);
   std::uint64_t scratch = 0;
   for (const Tensor& tensor : request.tensors) {
     scratch_offsets_.push_back(scratch);
@@ -118,8 +113,6 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
                  total == 0 ? "all contributions have weight 0: there is nothing to average"
                             : "the weights of all contributions add up to more than an f32 holds: use smaller weights"};
   }
-  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)
-    return validate_exchanges(request, rank, world, segmenting);
   if (request.collective == wire::Collective::kReduceScatter) {
     for (const Tensor& tensor : request.tensors) {
       const std::uint64_t needs = chunk_of(rank.value, world, tensor.count).size() * element;
@@ -132,17 +125,27 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
       if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
     }
   }
+  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)
+    return validate_exchanges(request, rank, world, root, rank_parameters, segmenting);
   return std::nullopt;
 }
 
-// Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece fit
-// the room.
-std::optional<Error> Operation::validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
-                                                   Segmenting segmenting) {
+std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t world, std::uint32_t root,
+                                        std::span<const std::uint64_t> rank_parameters, const Segmenting& segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
+  if (wire::exchanges(request.collective)) return {};  // an exchange lists its own: they differ between ranks
+  if (request.collective == wire::Collective::kAllGather) return cut_blocks(rank_parameters, element, segmenting);
+  return cut(request.collective, counts_of(request), element, world, root, segmenting);
+}
+
+// Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece of an
+// all-reduce fit the room.
+std::optional<Error> Operation::validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
+                                                   std::uint32_t root, std::span<const std::uint64_t> rank_parameters,
+                                                   const Segmenting& segmenting) {
   std::uint64_t exchanges = 0;
   std::uint64_t largest = 0;
-  for (const Piece& piece : cut(request.collective, counts_of(request), element, world, 0, segmenting)) {
+  for (const Piece& piece : pieces_of(request, world, root, rank_parameters, segmenting)) {
     exchanges += piece.owner == rank.value ? world - 1 : 1;
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
@@ -151,7 +154,7 @@ std::optional<Error> Operation::validate_exchanges(const Request& request, Rank 
                                                " exchanges for this call, more than the limit of " +
                                                std::to_string(kMaxExchanges) + ": split the call, or use the ring"};
   }
-  if (largest * (world - 1) > segmenting.room) {
+  if (request.collective == wire::Collective::kAllReduce && largest * (world - 1) > segmenting.room) {
     return Error{Status::kInvalidArgument,
                  "the contributions of " + std::to_string(world - 1) + " other ranks, " + std::to_string(largest) +
                      " bytes each, do not fit into the " + std::to_string(segmenting.room) +

@@ -273,7 +273,11 @@ class Operation {
   void give_up(Finished& finished);
   static std::optional<Error> validate_blocks(const Request& request, Rank rank, std::span<const std::uint64_t> blocks);
   static std::optional<Error> validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
-                                                 Segmenting segmenting);
+                                                 std::uint32_t root, std::span<const std::uint64_t> rank_parameters,
+                                                 const Segmenting& segmenting);
+  // All segments of the call; equal on every rank.
+  static std::vector<Piece> pieces_of(const Request& request, std::uint32_t world, std::uint32_t root,
+                                      std::span<const std::uint64_t> rank_parameters, const Segmenting& segmenting);
   void weigh(float total);
 };
 

@@ -77,7 +77,7 @@ struct Request {
   std::uint32_t minimum_world = 1;
   PeerId root;                               // wire::has_root()
   Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
-  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; empty if each attempt chooses
+  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; else empty: each attempt chooses
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
@@ -94,7 +94,7 @@ struct Request {
 // The algorithm that the descriptor names. The ring rounds contributions at every member, which is too often for
 // formats of less than 8 bits.
 inline wire::Algorithm algorithm_of(const Request& request) {
-  if (request.collective != Collective::kAllReduce) return request.algorithm.value_or(wire::Algorithm::kRing);
+  if (!wire::has_choice(request.collective)) return request.algorithm.value_or(wire::Algorithm::kRing);
   const bool coarse = bits_of(request.formats.up) < 8;
   return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }
@@ -151,21 +151,27 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
 }
 
 // Direct, or perhaps direct: memory behind the scratch of the tensors, for the contributions of other ranks to this
-// rank's chunks, which take turns in it. All contributions at once, but at most the larger of 8 MiB and a sixteenth of
+// rank's chunks.
+// An all-reduce: they take turns in it. All contributions at once, but at most the larger of 8 MiB and a sixteenth of
 // the tensors, and at most 64 MiB: as much as is under way on a fast and long line.
+// A reduce-scatter or a reduce: the scratch of the tensors holds all contributions, but for the elements that do not
+// divide by the ranks, and the contributions that go straight to the root (goes_straight()).
 inline std::uint64_t direct_room(const Request& request) {
   constexpr std::uint64_t kUsual = std::uint64_t{8} << 20U;
   constexpr std::uint64_t kMost = std::uint64_t{64} << 20U;
-  constexpr std::uint64_t kContributions = 64;  // to a tensor that is not cut
-  if (algorithm_of(request) == wire::Algorithm::kRing) return 0;
+  constexpr std::uint64_t kRanks = 64;  // that a meshed group has at most
+  if (algorithm_of(request) == wire::Algorithm::kRing || !wire::reduces(request.collective)) return 0;
+  const std::uint64_t element = size_of(request.type);
   std::uint64_t bytes = 0;
   std::uint64_t all = 0;
   for (const Tensor& tensor : request.tensors) {
-    const std::uint64_t its = tensor.count * size_of(request.type);
+    const std::uint64_t its = tensor.count * element;
     bytes += its;
-    all += its <= kWholeBytes ? its * kContributions : its;
+    all += its <= kWholeBytes ? its * kRanks : its;
   }
-  return std::min(all, std::clamp(bytes / 16, kUsual, kMost));
+  if (request.collective == Collective::kAllReduce) return std::min(all, std::clamp(bytes / 16, kUsual, kMost));
+  const bool straight = request.collective == Collective::kReduce && goes_straight(bytes, 2);
+  return request.tensors.size() * kRanks * element + (straight ? std::min(bytes * kRanks, 2 * kUnderWay) : 0);
 }
 
 // The scratch of a call, in bytes: the scratch of its tensors, one after the other, and the room of the direct

@@ -1,6 +1,7 @@
 #include "core/ring/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
@@ -70,6 +71,14 @@ std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, Dis
   return std::clamp(chunk_bytes / segments, kSmallestSegment, kLargestSegment);
 }
 
+// Whether each tensor is one chunk, which the root owns.
+bool is_of_root(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
+                std::uint32_t world, const Segmenting& segmenting) {
+  if (!wire::has_root(collective)) return false;
+  const std::uint64_t bytes = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) * element_bytes;
+  return segmenting.algorithm != wire::Algorithm::kDirect || !goes_through_owners(bytes, world);
+}
+
 // The segment size of a broadcast. Segments are passed along the whole ring, so the delay grows with their size.
 std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
                                    Segmenting segmenting) {
@@ -84,7 +93,8 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
-  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1 && chunk_bytes * (world - 1) > segmenting.room) {
+  const bool takes_turns = segmenting.algorithm == wire::Algorithm::kDirect && segmenting.room > 0;
+  if (takes_turns && world > 1 && chunk_bytes * (world - 1) > segmenting.room) {
     const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1);
     const bool native = segmenting.formats.up == WireFormat::kNative;
     bytes = std::min(bytes, native ? each : each * 8 / bits_of(segmenting.formats.up) * element_bytes);
@@ -100,9 +110,10 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                        std::uint32_t world, std::uint32_t root, Segmenting segmenting) {
   LOCKSTEP_ASSERT(world > 0);
   std::vector<Piece> pieces;
+  const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
-    if (wire::has_root(collective)) {
+    if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
       const bool forgets = collective == wire::Collective::kReduce && mutant(Mutant::kReducesAtRankZero);
       cut_range(pieces, tensor, forgets ? 0 : root, 0, bytes,
@@ -130,8 +141,9 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
 std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint64_t> counts,
                           std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting) {
   std::uint64_t segments = 0;
+  const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   for (const std::uint64_t count : counts) {
-    if (wire::has_root(collective)) {
+    if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
       segments += segments_of(bytes, segment_of_broadcast(bytes, element_bytes, world, segmenting));
       continue;

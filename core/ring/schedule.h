@@ -7,6 +7,9 @@
 // A reduce has one chunk for each tensor, the whole of it, whose owner is the root: every segment travels once around
 // the ring and ends at the root.
 //
+// Direct, a broadcast or a reduce of few bytes is one chunk of the root, too. One of more bytes is cut into one chunk
+// per rank: to the owners and on to all ranks, or to the owners and on to the root.
+//
 // An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
 // same, but each hop takes one message instead of one message per rank.
 #pragma once
@@ -49,6 +52,17 @@ constexpr bool goes_whole(wire::Collective collective, std::uint64_t count, std:
 
 // The owner of an uncut tensor: the ranks take turns, tensor by tensor.
 constexpr std::uint32_t owner_of_whole(std::uint32_t tensor, std::uint32_t world) { return tensor % world; }
+
+// How a broadcast or a reduce goes direct. On a long line of 200 Mbit/s so many bytes are under way: so many more take
+// as long as another hop. Straight between the root and the others, the root's line carries all bytes once for each of
+// them, in one hop; through the owners of chunks, twice, in two hops; around the ring, once, in n - 1 hops.
+constexpr std::uint64_t kUnderWay = std::uint64_t{1} << 20U;
+constexpr bool goes_straight(std::uint64_t bytes, std::uint32_t world) {
+  return bytes <= kUnderWay && (world <= 3 || bytes <= kUnderWay / (world - 3));
+}
+constexpr bool goes_through_owners(std::uint64_t bytes, std::uint32_t world) {
+  return !goes_straight(bytes, world) && world > 3 && bytes <= kUnderWay * (world - 3);
+}
 
 using wire::reduces;
 
@@ -124,7 +138,7 @@ struct Segmenting {
   Distance distance = Distance::kFar;
   Formats formats{};  // all-reduce: pieces are whole blocks, except the last piece of a chunk
   wire::Algorithm algorithm = wire::Algorithm::kRing;  // never kAuto
-  std::uint64_t room = 0;  // direct: bytes for the contributions of other ranks to this rank's chunks
+  std::uint64_t room = 0;  // direct all-reduce: bytes for the contributions of other ranks to this rank's chunks
   // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
   std::uint32_t turns = 0;
 };
@@ -134,8 +148,8 @@ struct Segmenting {
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting);
 
-// Lists all segments of a call on tensors with these sizes (in elements); equal on every rank. In a broadcast the whole
-// tensor is one chunk, owned by `root`.
+// Lists all segments of a call on tensors with these sizes (in elements); equal on every rank. In a broadcast or a
+// reduce the whole tensor is one chunk, owned by `root`, unless the bytes go through owners.
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
                        std::uint32_t world, std::uint32_t root, Segmenting segmenting);
 

@@ -323,6 +323,8 @@ void fields(auto& a, Is<Ready> auto& m) {
   a("what", m.what);
   a("landing", m.landing);
   a("have", m.have, kMaxHaveWords);
+  a("has_parameter", m.has_parameter);
+  a("parameter", m.parameter);
 }
 
 void fields(auto& a, Is<Offer> auto& m) {
@@ -371,8 +373,10 @@ inline std::string_view fault(const Descriptor& m) {
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
     return "only an all-reduce of f32 supports wire formats and weights";
   }
-  if (m.algorithm != Algorithm::kRing && m.collective != Collective::kAllReduce) {
-    return "only an all-reduce can choose an algorithm";
+  const bool chosen = m.algorithm == Algorithm::kRing || (m.algorithm == Algorithm::kAuto && has_choice(m.collective));
+  if (!chosen && m.collective != Collective::kAllReduce) {
+    return m.algorithm == Algorithm::kAuto ? "there is no algorithm to choose"
+                                           : "only an all-reduce can choose an algorithm";
   }
   if (has_blocks(m.collective) && (m.count != 0 || m.layout != 0)) {
     return "count and layout must be 0 where blocks may differ";

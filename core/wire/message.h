@@ -67,7 +67,12 @@ constexpr bool reduces(Collective collective) {
          collective == Collective::kReduce;
 }
 
-// How contributions become a result. kRing: every rank adds its contribution to the passing sum. kDirect: every rank
+// Whether the bytes can go around the ring, or direct.
+constexpr bool has_choice(Collective collective) {
+  return reduces(collective) || collective == Collective::kAllGather || collective == Collective::kBroadcast;
+}
+
+// How data travels. kRing: from rank to rank; every rank adds its contribution to the passing sum. kDirect: every rank
 // sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks. kAuto: all
 // ranks choose one of these, by the view of the attempt (ring/choice.h).
 enum class Algorithm : std::uint8_t { kRing, kDirect, kAuto };
@@ -90,7 +95,7 @@ struct Descriptor {
   std::uint64_t layout = 0;
   PeerId root;                             // where has_root()
   Formats formats{};                       // all-reduce
-  Algorithm algorithm = Algorithm::kRing;  // all-reduce: what the caller asks for; kRing for other collectives
+  Algorithm algorithm = Algorithm::kRing;  // what the caller asks for; kRing where there is no choice
   bool weighted = false;                   // the contributions of an average have weights
   std::uint32_t segment_bytes = 0;         // configured size; 0: chosen from the size of the tensors, or no segments
 
@@ -514,15 +519,18 @@ struct StatusReply {
 
 // ---- peer to peer ----
 
-// To the upstream neighbour: the sender has launched this round. `landing`: its memory is ready for all segments,
-// except those whose bit is set in `have` (in the order of ring/schedule.h; empty: none). Sent again on a stripe that
-// was opened again.
+// To the upstream neighbour, or with a direct algorithm to all others: the sender has launched this round. `landing`:
+// its memory is ready for all segments, except those whose bit is set in `have` (in the order of ring/schedule.h;
+// empty: none). `parameter`: direct: what the receiver must know of the sender before data flows (RankParameter), if
+// there is something. Sent again on a stripe that was opened again.
 struct Ready {
   RoundKey key;
   Generation attempt;
   Descriptor what;
   bool landing = true;
   std::vector<std::uint64_t> have;
+  bool has_parameter = false;
+  std::uint64_t parameter = 0;
 };
 
 // To the downstream neighbour: the sender has launched this round, which consists of one small segment. `follows`: the
@@ -536,7 +544,8 @@ struct Offer {
 };
 
 // The parameter of the member at `rank`. All-gather: the bytes of its block. Weighted average: its weight (the bits of
-// an f32). Travels once around the ring.
+// an f32). Travels once around the ring; with a direct algorithm each member tells its own in Ready. There, too, is the
+// size of the block that an exchange has for the receiver.
 struct RankParameter {
   RoundKey key;
   Generation attempt;

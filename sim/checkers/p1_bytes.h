@@ -1,8 +1,8 @@
 // P1: no byte travels twice. In an undisturbed ring, every peer sends exactly the bytes of the collective, and receives
 // as many as its neighbour sends. For an all-reduce these are all chunks but one in each of two phases, 2(n-1)/n of the
 // tensor (a small tensor is one chunk). In an undisturbed direct all-reduce, a peer sends its part of all chunks but
-// its own, and n-1 copies of its own chunk. With disturbances, an attempt costs no more than its own bytes, and a lost
-// stream no more than the bytes that were sent on it.
+// its own, and n-1 copies of its own chunk; in other direct collectives a part of that. With disturbances, an attempt
+// costs no more than its own bytes, and a lost stream no more than the bytes that were sent on it.
 #pragma once
 
 #include <algorithm>
@@ -84,16 +84,53 @@ inline std::uint64_t exchanged_bytes(const Call& call, std::uint32_t rank, bool 
   return elements * size_of(call.request.type);
 }
 
-// The same for the direct algorithm: all chunks but its own in one format, and its own chunk to every other rank in
-// another. Sent: contributions and results; received: results and contributions.
-inline std::uint64_t direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, WireFormat of_others,
-                                  WireFormat of_own) {
-  std::uint64_t bytes = 0;
-  for (std::uint32_t t = 0; world > 1 && t < call.request.tensors.size(); ++t) {
-    bytes += bytes_of_all_but(call, t, rank, world, of_others);
-    bytes += (world - 1) * chunk_bytes(call, t, rank, world, of_own);
+struct Payload {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+};
+
+// The same for the direct algorithm. An all-reduce: all chunks but its own in one format, and its own chunk to every
+// other rank in another. Sent: contributions and results; received: results and contributions.
+inline Payload direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
+  using wire::Collective;
+  const ring::Request& request = call.request;
+  const std::uint64_t others = world - 1;
+  const std::uint64_t all = oracle::bytes_of(request);
+  const bool owners = oracle::way_of_root(all, world) == oracle::RootWay::kThroughOwners;
+  const Formats formats = request.formats;
+  if (others == 0) return {};
+  std::uint64_t own = 0;  // chunk
+  for (std::uint32_t t = 0; t < request.tensors.size(); ++t)
+    own += chunk_bytes(call, t, rank, world, WireFormat::kNative);
+  Payload bytes;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+      for (std::uint32_t t = 0; t < request.tensors.size(); ++t) {
+        bytes.sent += bytes_of_all_but(call, t, rank, world, formats.up);
+        bytes.sent += others * chunk_bytes(call, t, rank, world, formats.down);
+        bytes.received += bytes_of_all_but(call, t, rank, world, formats.down);
+        bytes.received += others * chunk_bytes(call, t, rank, world, formats.up);
+      }
+      return bytes;
+    case Collective::kReduceScatter: return {all - own, others * own};
+    case Collective::kAllGather: {
+      const std::vector<std::uint64_t>& blocks = call.outcome->blocks;
+      const std::uint64_t total = std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0});
+      return {size_of(request.type) * blocks[rank] * others, size_of(request.type) * (total - blocks[rank])};
+    }
+    case Collective::kBroadcast:
+      if (rank == root) return {owners ? all - own + others * own : others * all, 0};
+      return {owners ? (others - 1) * own : 0, all};
+    case Collective::kReduce:
+      if (rank == root) return {owners ? all - own : 0, owners ? others * own + all - own : others * all};
+      return {all, owners ? others * own : 0};
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+    case Collective::kBarrier:
+    case Collective::kSync: return {};
   }
-  return bytes;
+  LOCKSTEP_UNREACHABLE();
 }
 
 // `disturbances`: faults that have begun, and may have cost streams.
@@ -110,14 +147,12 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   if (rank == world) return {};  // S2 says so
   const std::uint32_t root = rank_of(call.request.root);
   const bool direct = oracle::is_direct(outcome);
-  const Formats formats = call.request.formats;
   const bool exchange = oracle::is_exchange(call.request.collective);
-  const std::uint64_t sent = exchange ? exchanged_bytes(call, rank, true)
-                             : direct ? direct_bytes(call, rank, world, formats.up, formats.down)
-                                      : ring_bytes(call, rank, world, root);
-  const std::uint64_t received = exchange ? exchanged_bytes(call, rank, false)
-                                 : direct ? direct_bytes(call, rank, world, formats.down, formats.up)
-                                          : ring_bytes(call, (rank + world - 1) % world, world, root);
+  const auto [sent, received] =
+      exchange ? Payload{exchanged_bytes(call, rank, true), exchanged_bytes(call, rank, false)}
+      : direct
+          ? direct_bytes(call, rank, world, root)
+          : Payload{ring_bytes(call, rank, world, root), ring_bytes(call, (rank + world - 1) % world, world, root)};
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +
            " as rank " + std::to_string(rank) + " of " + std::to_string(world) + ", which takes " +

@@ -1,6 +1,7 @@
-// P4: an all-reduce takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
+// P4: a collective takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
 // direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works;
-// else the ring. Computed from the view alone, a second time (rule 57 of docs/protocol.md).
+// else the ring. A broadcast or a reduce of many bytes goes around the ring, too. Computed from the view alone, a
+// second time (rule 57 of docs/protocol.md).
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,7 @@ namespace lockstep::sim {
 // may be bound, and then members of other groups count, too.
 inline Complaint check_choice(const Call& call, const wire::View* attempt, bool gangs) {
   const peer::Outcome& outcome = *call.outcome;
-  if (outcome.status != Status::kOk || call.request.collective != wire::Collective::kAllReduce || attempt == nullptr)
-    return {};
+  if (outcome.status != Status::kOk || !oracle::has_two_ways(call.request.collective) || attempt == nullptr) return {};
   const auto takes = [&](wire::Algorithm right, const std::string& why) -> Complaint {
     if (outcome.algorithm == right) return {};
     return text_of(outcome.round) + " went " + std::string(name_of(outcome.algorithm)) + " for " + text_of(call.peer) +
@@ -37,10 +37,13 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
   const bool works = std::ranges::find(attempt->unmeshed, group) == attempt->unmeshed.end();
   const std::uint64_t members = outcome.contributors->size();
   const std::uint64_t tensors = call.request.stated ? call.request.stated->tensors : call.request.tensors.size();
-  const bool direct = far && works && members <= 64 && tensors * members <= 524'288;
+  const bool pays = !oracle::may_go_straight(call.request.collective) ||
+                    oracle::way_of_root(oracle::bytes_of(call.request), members) != oracle::RootWay::kAround;
+  const bool direct = far && works && members <= 64 && tensors * members <= 524'288 && pays;
   return takes(direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing,
                !far     ? "all of its members are near"
                : !works ? "a link of its group does not work"
+               : !pays  ? "its bytes take longer than the hops that they would save"
                         : "it has " + std::to_string(members) + " members, some far away");
 }
 

@@ -439,15 +439,19 @@ JobResult Memory::fold_tokens(const FoldJob& job, const Operand& from, std::uint
 }
 
 JobResult Memory::fold_all_tokens(const FoldAllJob& job) {
-  const Operand own = operand(job.own);
-  Operand folded{{}, own.sound};
-  for (std::uint64_t at = 0; at < job.from.length; at += job.own.length) {
-    const Operand part = operand(job.from.slice(at, job.own.length));
-    folded = {at == 0 ? part.token : sim::fold(folded.token, part.token, job.type, job.op, 0),
-              folded.sound && part.sound};
+  const std::uint64_t others = job.from.length / job.own.length;
+  const auto part = [&](std::uint64_t i) {
+    if (i == job.before) return operand(job.own);
+    return operand(job.from.slice((i < job.before ? i : i - 1) * job.own.length, job.own.length));
+  };
+  Operand folded = part(0);
+  for (std::uint64_t i = 1; i <= others; ++i) {
+    const Operand next = part(i);
+    folded = {sim::fold(folded.token, next.token, job.type, job.op, i == others ? job.divisor : 0),
+              folded.sound && next.sound};
   }
   JobResult result;
-  result.checksum = put(job.into, {sim::fold(folded.token, own.token, job.type, job.op, job.divisor), folded.sound});
+  result.checksum = put(job.into, folded);
   return result;
 }
 

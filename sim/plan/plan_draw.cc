@@ -348,6 +348,16 @@ void draw_strangers(Plan& plan, Dice dice) {
   }
 }
 
+// Rarely so many bytes that a far broadcast or reduce goes through owners (rule 57).
+void draw_many_bytes(Plan& plan, Dice dice) {
+  const bool fits = plan.mode == Mode::kToken && plan.peers >= 5 && plan.peers <= 10;
+  if (!fits || !dice.permille(40, Purpose::kReduce, 0, 0, 1)) return;
+  plan.program.max_count = 200'000;
+  plan.program.reduces = true;
+  plan.links.segment_bytes = 0;
+  plan.network.window_bytes = std::max(plan.network.window_bytes, plan.program.max_count * 8 / 50);
+}
+
 // Programs that think long between two steps, each for another time: calls wait for members that have not called.
 void draw_thinkers(Plan& plan, Dice dice) {
   if (plan.auto_admit || plan.gangs.groups > 1 || !dice.permille(25, Purpose::kThink, 0, 0, 1)) return;
@@ -691,6 +701,11 @@ void strike_newcomers(Plan& plan, Dice dice) {
   }
 }
 
+void draw_rare_programs(Plan& plan, Dice dice) {
+  draw_thinkers(plan, dice);
+  draw_many_bytes(plan, dice);
+}
+
 void add_rare_faults(Plan& plan, Dice dice) {
   strike_newcomers(plan, dice);
   answer_late(plan, dice);
@@ -777,7 +792,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   }
   if (options.peers == 0 && !options.calm && dice.permille(1, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
-  draw_thinkers(plan, dice);
+  draw_rare_programs(plan, dice);
   if (!options.calm) draw_liars(plan, dice);
   return plan;
 }

@@ -64,10 +64,12 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
     const std::optional<RoundKey> round = Cast::round_of(process, call);
     if (call.kind != CallKind::kCollective || request.state != nullptr || !round || *round == RoundKey{}) return;
     const auto is_result = [&](const ring::Tensor& tensor) { return where.id == tensor.recv.id; };
-    if (ring::results_differ(request.collective) && std::ranges::any_of(request.tensors, is_result)) return;
-    std::uint64_t of_tensors = 0;  // behind them lie contributions
+    const bool differ = ring::results_differ(request.collective);
+    if (differ && std::ranges::any_of(request.tensors, is_result)) return;
+    std::uint64_t of_tensors = 0;
     for (const ring::Tensor& tensor : request.tensors) of_tensors += scratch_bytes(request, tensor);
-    if (arrived && where.id == request.scratch.id && where.offset >= of_tensors) return;
+    const bool in_scratch = where.id == request.scratch.id;
+    if (arrived && in_scratch && (differ || where.offset >= of_tensors)) return;  // there lie contributions
     const std::uint64_t luck = dice_.bits(Purpose::kMiscompute, process.index, 1000 + process.draws++);
     const std::uint64_t checksum = process.memory->flip_bit(where, luck);
     if (arrived) job.result.checksum = checksum;

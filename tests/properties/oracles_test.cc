@@ -179,13 +179,31 @@ TEST(Oracle, ChoosesAlgorithmsLikePeers) {
   EXPECT_GT(accepted, 100U);
 }
 
-TEST(Oracle, NoOtherCollectiveHasAChoiceOfAlgorithms) {
+// The caller of another collective chooses no algorithm: the view does, where there are two.
+TEST(Oracle, KnowsWhichCollectivesHaveTwoWays) {
   for (std::uint8_t collective = 0; collective < wire::kCollectiveCount; ++collective) {
     ring::Request request;
     request.collective = static_cast<wire::Collective>(collective);
     if (request.collective == wire::Collective::kAllReduce) continue;
-    EXPECT_EQ(oracle::asked(request), wire::Algorithm::kRing);
-    EXPECT_EQ(ring::algorithm_of(request), wire::Algorithm::kRing);
+    const bool has_two = oracle::has_two_ways(request.collective);
+    EXPECT_EQ(wire::has_choice(request.collective), has_two);
+    EXPECT_EQ(oracle::asked(request), has_two ? wire::Algorithm::kAuto : wire::Algorithm::kRing);
+    EXPECT_EQ(ring::algorithm_of(request), oracle::asked(request));
+  }
+}
+
+// Where the root's bytes go, around each border.
+TEST(Oracle, KnowsTheWayOfARoot) {
+  for (std::uint32_t world = 2; world <= 64; ++world) {
+    const std::uint64_t others = world > 3 ? world - 3 : 1;
+    for (const std::uint64_t border : {ring::kUnderWay, ring::kUnderWay / others, ring::kUnderWay * others}) {
+      for (const std::uint64_t bytes : {border - 1, border, border + 1}) {
+        const oracle::RootWay way = oracle::way_of_root(bytes, world);
+        EXPECT_EQ(way == oracle::RootWay::kStraight, ring::goes_straight(bytes, world)) << bytes << ' ' << world;
+        EXPECT_EQ(way == oracle::RootWay::kThroughOwners, ring::goes_through_owners(bytes, world))
+            << bytes << ' ' << world;
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/kernels/reference.h"
+#include "core/ring/choice.h"
 #include "core/ring/schedule.h"
 #include "tests/properties/ring_cases.h"
 #include "tests/support/elements.h"
@@ -272,6 +273,123 @@ RC_GTEST_PROP(NativeAllReduce, BothAlgorithmsMoveTheSameBytes, (std::uint64_t se
     RC_ASSERT(sent == std::uint64_t{2} * (c.world - 1) * c.inputs.front().size());
     RC_ASSERT(received == sent);
   }
+}
+
+// ---- both algorithms: reduce-scatter, reduce, broadcast, all-gather ----
+
+struct OtherCase {
+  ring::Request request;
+  std::uint32_t world = 1;
+  std::uint32_t root = 0;
+  std::uint32_t segment_bytes = 0;
+  bool in_place = false;  // all-gather
+  bool eager = false;
+  std::uint64_t seed = 0;
+  std::vector<std::uint64_t> blocks;  // all-gather
+  std::vector<test::Bytes> inputs;    // by rank, all tensors one after another
+  [[nodiscard]] std::size_t width() const { return size_of(request.type); }
+};
+
+OtherCase any_other(Collective collective, std::uint64_t seed) {
+  OtherCase c;
+  c.request.collective = collective;
+  c.request.type = *rc::gen::elementOf(std::vector<DataType>(std::begin(test::kAllTypes), std::end(test::kAllTypes)));
+  c.request.op = *rc::gen::elementOf(test::ops_of(c.request.type));
+  c.world = *rc::gen::inRange<std::uint32_t>(1, 9);
+  c.root = *rc::gen::inRange<std::uint32_t>(0, c.world);
+  c.in_place = collective == Collective::kAllGather && *rc::gen::arbitrary<bool>();
+  c.eager = *rc::gen::arbitrary<bool>();
+  c.seed = seed;
+  const bool one = collective == Collective::kReduceScatter || collective == Collective::kAllGather;
+  const std::size_t tensors = one ? 1 : 1 + below(draw(seed, 4), 3);
+  // Among seven ranks and more, a root sends so many bytes straight or through owners.
+  const bool large = wire::has_root(collective) && *rc::gen::arbitrary<bool>();
+  const std::uint64_t most = large ? 400'000 : *rc::gen::element<std::uint64_t>(40, 4000);
+  c.segment_bytes = large ? 0 : *rc::gen::element<std::uint32_t>(0, 16, 1000);
+  std::uint64_t all = 0;
+  for (std::size_t t = 0; t < tensors; ++t) {
+    c.request.tensors.push_back({{}, {}, below(draw(seed, 6, t), most / tensors) / c.width()});
+    all += c.request.tensors.back().count;
+  }
+  for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+    if (collective == Collective::kAllGather) c.blocks.push_back(all = below(draw(seed, 8, rank), most) / c.width());
+    c.inputs.push_back(test::hostile_elements(c.request.type, all, draw(seed, 7, rank)));
+  }
+  return c;
+}
+
+// The fold that ends at this rank, of all elements.
+test::Bytes fold_ending_at(const OtherCase& c, std::uint32_t last) {
+  test::Bytes folded = c.inputs[(last + 1) % c.world];
+  for (std::uint32_t hop = 1; hop < c.world; ++hop)
+    reference::fold(c.request.type, c.request.op, folded, folded, c.inputs[(last + 1 + hop) % c.world]);
+  if (c.request.op == ReduceOp::kAvg && c.world > 1) reference::divide(c.request.type, folded, c.world);
+  return folded;
+}
+
+// What the rank has in the end; nothing where it gets nothing.
+test::Bytes expected_of(const OtherCase& c, std::uint32_t rank) {
+  switch (c.request.collective) {
+    case Collective::kReduce: return rank == c.root ? fold_ending_at(c, c.root) : test::Bytes{};
+    case Collective::kBroadcast: return c.inputs[c.root];
+    case Collective::kAllGather: {
+      test::Bytes all;
+      for (const test::Bytes& block : c.inputs) all.insert(all.end(), block.begin(), block.end());
+      return all;
+    }
+    default: break;
+  }
+  const Chunk chunk = chunk_of(rank, c.world, c.request.tensors.front().count);
+  const test::Bytes folded = fold_ending_at(c, rank);
+  const auto at = [&](std::uint64_t element) {
+    return folded.begin() + static_cast<std::ptrdiff_t>(element * c.width());
+  };
+  return {at(chunk.begin), at(chunk.end)};
+}
+
+// Law (S2): whatever way the bytes go, each rank has what the collective promises, bit for bit, and the inputs are as
+// they were. All ranks agree on the hash of what is equal.
+void check_both_ways(Collective collective, std::uint64_t seed) {
+  const OtherCase c = any_other(collective, seed);
+  const wire::Algorithm far = ring::choose(ring::descriptor_of(c.request, 0), c.world, true);
+  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, far}) {
+    const ring::Segmenting segmenting{c.segment_bytes, {}, {}, algorithm, 0, 0};
+    support::RingOfOperations ring(c.request, c.world, c.in_place, segmenting, c.seed, {}, false, c.root, c.blocks);
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      const std::span own = c.blocks.empty() ? std::span(ring.input(rank)) : ring.block(rank);
+      std::ranges::copy(c.inputs[rank], own.begin());
+      if (collective == Collective::kBroadcast && rank == c.root)
+        std::ranges::copy(c.inputs[rank], ring.received(rank).begin());
+    }
+    if (c.eager) ring.send_eagerly();
+    ring.run();
+    RC_ASSERT(ring.fault().empty());
+    RC_ASSERT(ring.slots_in_use() == 0U);
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      RC_ASSERT(ring.operation(rank).complete());
+      RC_ASSERT(ring.operation(rank).jobs_running() == 0U);
+      RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
+      const test::Bytes expected = expected_of(c, rank);
+      const std::span all = c.in_place ? std::span(ring.input(rank)) : ring.received(rank);
+      RC_ASSERT(all.size() >= expected.size());
+      const bool same = std::ranges::equal(all.first(expected.size()), expected);
+      RC_ASSERT(same);
+      RC_ASSERT(c.in_place ||
+                std::ranges::equal(std::span(ring.input(rank)).first(c.inputs[rank].size()), c.inputs[rank]));
+    }
+  }
+}
+RC_GTEST_PROP(BothWays, AReduceScatterIsTheExactFold, (std::uint64_t seed)) {
+  check_both_ways(Collective::kReduceScatter, seed);
+}
+RC_GTEST_PROP(BothWays, AReduceIsTheFoldThatEndsAtItsRoot, (std::uint64_t seed)) {
+  check_both_ways(Collective::kReduce, seed);
+}
+RC_GTEST_PROP(BothWays, ABroadcastIsACopyOfItsRoots, (std::uint64_t seed)) {
+  check_both_ways(Collective::kBroadcast, seed);
+}
+RC_GTEST_PROP(BothWays, AnAllGatherHasAllBlocksInOrder, (std::uint64_t seed)) {
+  check_both_ways(Collective::kAllGather, seed);
 }
 
 }  // namespace

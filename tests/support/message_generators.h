@@ -70,7 +70,9 @@ class FieldFiller {
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
-    if (m.collective != wire::Collective::kAllReduce) m.algorithm = wire::Algorithm::kRing;
+    if (m.collective != wire::Collective::kAllReduce && m.algorithm == wire::Algorithm::kDirect)
+      m.algorithm = wire::Algorithm::kRing;
+    if (!wire::has_choice(m.collective)) m.algorithm = wire::Algorithm::kRing;
     if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
     m.formats = {};
     m.weighted = false;

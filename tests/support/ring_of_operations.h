@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -25,13 +26,17 @@ namespace lockstep::support {
 class RingOfOperations {
  public:
   // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any), 5 slots.
-  // `weights`: of every rank, or empty.
+  // `weights`: of every rank, or empty. `blocks`: of an all-gather, in elements.
   RingOfOperations(const ring::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
-                   std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false)
+                   std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false,
+                   std::uint32_t root = 0, const std::vector<std::uint64_t>& blocks = {})
       : seed_(seed), direct_(segmenting.algorithm == wire::Algorithm::kDirect) {
     std::vector<std::uint64_t> rank_parameters;
     rank_parameters.reserve(weights.size());
     for (const float weight : weights) rank_parameters.push_back(std::bit_cast<std::uint32_t>(weight));
+    for (const std::uint64_t block : blocks) rank_parameters.push_back(block * size_of(request.type));
+    const std::uint64_t gathered =
+        std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0}) * size_of(request.type);
     for (std::uint32_t rank = 0; rank < world; ++rank) {
       auto member = std::make_unique<Member>();
       member->request = request;
@@ -44,12 +49,20 @@ class RingOfOperations {
         if (feeds_back) tensor.residual = {BufferId{4}, bytes, size};
         bytes += size;
       }
+      if (!blocks.empty()) {
+        ring::Tensor& block = member->request.tensors.front();
+        const auto before = std::accumulate(rank_parameters.begin(), rank_parameters.begin() + rank, std::uint64_t{0});
+        block.count = blocks[rank];
+        block.send = {BufferId{1}, in_place ? before : 0, rank_parameters[rank]};
+        block.recv = {block.recv.id, 0, gathered};
+        bytes = gathered;
+      }
       member->memory[1].resize(bytes);
       member->memory[2].resize(bytes);
       member->memory[4].resize(feeds_back ? bytes : 0);
       member->memory[3].resize(ring::scratch_bytes(member->request));
       member->request.scratch = {BufferId{3}, 0, member->memory[3].size()};
-      member->operation = ring::Operation::of(member->request, Rank{rank}, world, 0, rank_parameters, segmenting);
+      member->operation = ring::Operation::of(member->request, Rank{rank}, world, root, rank_parameters, segmenting);
       member->outboxes.resize(world);
       members_.push_back(std::move(member));
     }
@@ -58,6 +71,8 @@ class RingOfOperations {
   // Why an operation cannot continue; empty if all can.
   [[nodiscard]] const std::string& fault() const { return fault_; }
   std::vector<std::byte>& input(std::uint32_t rank) { return members_[rank]->memory[1]; }
+  // Of an all-gather.
+  std::span<std::byte> block(std::uint32_t rank) { return memory(rank, members_[rank]->request.tensors.front().send); }
   std::vector<std::byte>& residual(std::uint32_t rank) { return members_[rank]->memory[4]; }
   // All tensors; out of place.
   std::span<std::byte> received(std::uint32_t rank) { return members_[rank]->memory[2]; }

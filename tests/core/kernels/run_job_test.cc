@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -79,14 +80,19 @@ struct Contributions {
   [[nodiscard]] std::span<const std::byte> part(std::size_t at) const {
     return std::span(from).subspan(at * own.size(), own.size());
   }
-  // As the ring folds them: one job for each hop, of which the last divides.
-  [[nodiscard]] Bytes chain(ReduceOp op, std::uint32_t divisor) const {
-    Bytes sum(part(0).begin(), part(0).end());
-    const std::size_t others = from.size() / own.size();
-    for (std::size_t at = 1; at < others; ++at) {
-      EXPECT_TRUE(run_job(fold_job(type, op, 0, sum), sum, Bytes(sum), part(at)).intact);
+  [[nodiscard]] std::uint32_t others() const { return static_cast<std::uint32_t>(from.size() / own.size()); }
+  // As the ring folds them: one job for each hop, of which the last divides. `before`: others that come before this
+  // rank.
+  [[nodiscard]] Bytes chain(ReduceOp op, std::uint32_t divisor, std::uint32_t before) const {
+    const auto contribution = [&](std::size_t at) {
+      if (at == before) return std::span<const std::byte>(own);
+      return part(at < before ? at : at - 1);
+    };
+    Bytes sum(contribution(0).begin(), contribution(0).end());
+    for (std::size_t at = 1; at <= others(); ++at) {
+      const FoldJob job = fold_job(type, op, at == others() ? divisor : 0, sum);
+      EXPECT_TRUE(run_job(job, sum, Bytes(sum), contribution(at)).intact);
     }
-    EXPECT_TRUE(run_job(fold_job(type, op, divisor, sum), sum, Bytes(sum), own).intact);
     return sum;
   }
 
@@ -95,8 +101,9 @@ struct Contributions {
   Bytes own;
 };
 
-FoldAllJob fold_all_job(DataType type, ReduceOp op, std::uint32_t divisor) {
+FoldAllJob fold_all_job(DataType type, ReduceOp op, std::uint32_t divisor, std::uint32_t before) {
   FoldAllJob job;
+  job.before = before;
   job.type = type;
   job.op = op;
   job.divisor = divisor;
@@ -112,12 +119,14 @@ TEST(RunJob, FoldAllIsAChainOfFolds) {
           const std::size_t count = bytes / size_of(type) - (bytes > 8 ? 1 : 0);
           const Contributions all(type, count, others);
           for (const std::uint32_t divisor : {0U, static_cast<std::uint32_t>(others + 1)}) {
-            Bytes into(all.own.size());
-            const JobResult result = run_job(fold_all_job(type, op, divisor), into, all.from, all.own);
-            EXPECT_TRUE(result.intact);
-            EXPECT_EQ(result.checksum, checksum(into));
-            ASSERT_TRUE(into == all.chain(op, divisor))
-                << name_of(type) << ' ' << name_of(op) << ' ' << bytes << ' ' << others << ' ' << divisor;
+            for (const std::uint32_t before : std::set<std::uint32_t>{0, all.others() / 2, all.others()}) {
+              Bytes into(all.own.size());
+              const JobResult result = run_job(fold_all_job(type, op, divisor, before), into, all.from, all.own);
+              EXPECT_TRUE(result.intact);
+              EXPECT_EQ(result.checksum, checksum(into));
+              ASSERT_TRUE(into == all.chain(op, divisor, before)) << name_of(type) << ' ' << name_of(op) << ' ' << bytes
+                                                                  << ' ' << others << ' ' << divisor << ' ' << before;
+            }
           }
         }
       }
@@ -126,7 +135,7 @@ TEST(RunJob, FoldAllIsAChainOfFolds) {
 }
 
 TEST(RunJob, FoldAllOfNothingIsTheChecksumOfNothing) {
-  const JobResult result = run_job(fold_all_job(DataType::kF32, ReduceOp::kSum, 0), {}, {}, {});
+  const JobResult result = run_job(fold_all_job(DataType::kF32, ReduceOp::kSum, 0, 0), {}, {}, {});
   EXPECT_TRUE(result.intact);
   EXPECT_EQ(result.checksum, checksum({}));
 }
@@ -136,7 +145,7 @@ TEST(RunJob, FoldAllDividesAverageOnceAndNothingElse) {
   const auto bytes = std::as_bytes(std::span(values));
   const auto fold_all = [&](ReduceOp op, std::uint32_t divisor) {
     std::int32_t result = 0;
-    run_job(fold_all_job(DataType::kI32, op, divisor), std::as_writable_bytes(std::span(&result, 1)), bytes.first(8),
+    run_job(fold_all_job(DataType::kI32, op, divisor, 2), std::as_writable_bytes(std::span(&result, 1)), bytes.first(8),
             bytes.subspan(8));
     return result;
   };
@@ -149,7 +158,7 @@ TEST(RunJob, FoldAllDividesAverageOnceAndNothingElse) {
 TEST(RunJob, FoldAllTakesBuffersOfAnyAlignment) {
   for (const auto type : {DataType::kU16, DataType::kF16, DataType::kF32, DataType::kI64, DataType::kF64}) {
     const Contributions all(type, 2501, 3);
-    const Bytes expected = all.chain(ReduceOp::kSum, 0);
+    const Bytes expected = all.chain(ReduceOp::kSum, 0, 3);
     for (const std::size_t shift : {1U, 2U, 3U, 5U, 7U}) {
       const auto shifted = [&](const Bytes& bytes) {
         Bytes moved(shift);
@@ -159,7 +168,7 @@ TEST(RunJob, FoldAllTakesBuffersOfAnyAlignment) {
       const Bytes from = shifted(all.from);
       const Bytes own = shifted(all.own);
       Bytes into(all.own.size() + 2 * shift, std::byte{0x5a});
-      run_job(fold_all_job(type, ReduceOp::kSum, 0), std::span(into).subspan(shift, all.own.size()),
+      run_job(fold_all_job(type, ReduceOp::kSum, 0, 3), std::span(into).subspan(shift, all.own.size()),
               std::span(from).subspan(shift), std::span(own).subspan(shift));
       EXPECT_TRUE(std::ranges::equal(std::span(into).subspan(shift, all.own.size()), expected)) << name_of(type);
       const auto untouched = [](std::byte byte) { return byte == std::byte{0x5a}; };
@@ -199,10 +208,10 @@ TEST(RunJob, FoldIgnoresTheCallersFloatEnvironment) {
 TEST(RunJob, FoldAllIgnoresTheCallersFloatEnvironment) {
   for (const auto type : {DataType::kF16, DataType::kBF16, DataType::kF32, DataType::kF64}) {
     const Contributions all(type, 1000, 2);
-    const Bytes expected = all.chain(ReduceOp::kAvg, 3);
+    const Bytes expected = all.chain(ReduceOp::kAvg, 3, 2);
     Bytes into(all.own.size());
     std::fesetround(FE_UPWARD);
-    run_job(fold_all_job(type, ReduceOp::kAvg, 3), into, all.from, all.own);
+    run_job(fold_all_job(type, ReduceOp::kAvg, 3, 2), into, all.from, all.own);
     EXPECT_EQ(std::fegetround(), FE_UPWARD);
     std::fesetround(FE_TONEAREST);
     EXPECT_EQ(into, expected);

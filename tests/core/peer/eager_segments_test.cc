@@ -168,7 +168,7 @@ TEST(EagerSegments, AnOfferOfAnotherCollectiveStopsTheRound) {
   for (const auto collective : {wire::Collective::kBarrier, wire::Collective::kBroadcast, wire::Collective::kAllGather,
                                 wire::Collective::kReduceScatter}) {
     SCOPED_TRACE(name_of(collective));
-    Small run(kMiddle);
+    Small run(kMiddle, kFar, false);
     run.offered();
     Request request;
     request.collective = collective;
@@ -243,7 +243,7 @@ TEST(EagerSegments, ALimitedNumberOfSegmentsIsSentEagerly) {
   EXPECT_EQ(follow, kEager);
   EXPECT_EQ(wait, kRounds - kEager);
 
-  run.high->say(wire::Ready{Peer3::key(80), Generation{1}, arguments(), true, {}});
+  run.high->say(wire::Ready{Peer3::key(80), Generation{1}, arguments(), true, {}, false, 0});
   run.me.run();
   EXPECT_EQ(run.high->segments_heard(), kEager + 1);
   EXPECT_EQ(run.high->last_segment()->segment.segment.key, Peer3::key(80));
@@ -262,7 +262,7 @@ TEST(EagerSegments, AnOfferIsRepeatedOnANewStream) {
   run.high_comes_again();
   EXPECT_EQ(run.high->segments_heard(), 64U);
   ASSERT_EQ(run.high->count<wire::Offer>(), 65U);
-  run.high->say(wire::Ready{Peer3::key(65), Generation{1}, arguments(), true, {}});
+  run.high->say(wire::Ready{Peer3::key(65), Generation{1}, arguments(), true, {}, false, 0});
   run.me.run();
   EXPECT_EQ(run.high->segments_heard(), 65U);
 }
@@ -288,7 +288,7 @@ TEST(EagerSegments, ASegmentSentBeforeTheNeighboursReadyIsRepeatedAtOnce) {
     SCOPED_TRACE(has);
     Small run(kStarter);
     run.call();
-    wire::Ready ready{Peer3::key(), Generation{1}, arguments(), true, {}};
+    wire::Ready ready{Peer3::key(), Generation{1}, arguments(), true, {}, false, 0};
     run.high->say(ready);
     run.me.run();
     EXPECT_EQ(run.high->segments_heard(), 1U);

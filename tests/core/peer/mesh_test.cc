@@ -313,7 +313,7 @@ TEST(LyingNeighbour, ImpossibleBlocksAreRefused) {
   };
   for (const Blocks& blocks : cases) {
     SCOPED_TRACE(blocks.from_high);
-    Peer3 run;
+    Peer3 run(options(), {kLow, kMe, kHigh}, true, kFar, false);
     run.launch(wire::Collective::kAllGather);
     run.high->say(*run.low->last<wire::Ready>());
     run.low->say(wire::RankParameter{run.key(), Generation{1}, Rank{7}, 4});  // a rank that does not exist

@@ -111,7 +111,13 @@ TEST(Refused, WhatNeighboursSayOfTheRoundIsIgnored) {
   run.refuse();
   wire::Descriptor what;
   what.collective = wire::Collective::kAllReduce;
-  run.high->say(wire::Ready{.key = Peer3::key(), .attempt = Generation{1}, .what = what, .landing = true, .have = {}});
+  run.high->say(wire::Ready{.key = Peer3::key(),
+                            .attempt = Generation{1},
+                            .what = what,
+                            .landing = true,
+                            .have = {},
+                            .has_parameter = false,
+                            .parameter = 0});
   run.me.run();
   EXPECT_EQ(run.coordinator->count<wire::StopRound>(), 1U);
   run.stopped({7});

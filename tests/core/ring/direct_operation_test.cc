@@ -34,7 +34,7 @@ constexpr BufferRef slot_of(const wire::Segment& segment, std::uint64_t slot = 0
 // Rank 1 of 3. Rank i / 4 owns piece i.
 struct Direct {
   explicit Direct(const ring::Request& its_request = request_of(), std::uint32_t turns = kTurns)
-      : request(its_request), operation(request, Rank{1}, kRanks, {}, segmenting_of(request, turns)) {}
+      : request(its_request), operation(request, Rank{1}, kRanks, 0, {}, segmenting_of(request, turns)) {}
 
   static ring::Request request_of() {
     ring::Request r;
@@ -634,7 +634,7 @@ TEST(DirectOperation, SegmentsThatDoNotFitSlotsOrRoomAreNotEager) {
     request.scratch.length = ring::scratch_bytes(request);
     Segmenting segmenting = Direct::segmenting_of(request, turns);
     segmenting.configured = segment_bytes;
-    return DirectOperation(request, Rank{1}, kRanks, {}, segmenting).eager_segments();
+    return DirectOperation(request, Rank{1}, kRanks, 0, {}, segmenting).eager_segments();
   };
   EXPECT_EQ(eager_segments(1024, 0, kElements), kPiecesEach);
   EXPECT_EQ(eager_segments(1024, kPiecesEach, kElements), kPiecesEach);
@@ -653,8 +653,8 @@ TEST(DirectOperation, AnOwnerOfEverythingSendsNothingEagerly) {
   request.scratch.length = ring::scratch_bytes(request);
   Segmenting segmenting = Direct::segmenting_of(request, 0);
   segmenting.configured = 0;
-  EXPECT_EQ(DirectOperation(request, Rank{0}, kRanks, {}, segmenting).eager_segments(), 0U);
-  EXPECT_EQ(DirectOperation(request, Rank{1}, kRanks, {}, segmenting).eager_segments(), 1U);
+  EXPECT_EQ(DirectOperation(request, Rank{0}, kRanks, 0, {}, segmenting).eager_segments(), 0U);
+  EXPECT_EQ(DirectOperation(request, Rank{1}, kRanks, 0, {}, segmenting).eager_segments(), 1U);
 }
 
 TEST(DirectOperation, ALostEagerContributionIsRepeatedUntilTheReceiverGrants) {
@@ -751,7 +751,61 @@ TEST(DirectOperation, ThereIsRoomForAllContributionsOrAsMuchAsIsUnderWay) {
 TEST(DirectOperation, OnlyACallThatMayGoDirectHasRoom) {
   EXPECT_EQ(room_of({kMiB}, wire::Algorithm::kDirect), kMiB);
   EXPECT_EQ(room_of({kMiB}, wire::Algorithm::kRing), 0U);
-  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduceScatter), 0U);
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kAllGather), 0U);
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kBroadcast), 0U);
+}
+
+// Their contributions lie in the scratch of the tensors: there is room for the elements that do not divide by the
+// ranks, and for contributions that go straight to the root.
+TEST(DirectOperation, AReduceScatterAndAReduceHaveLittleMoreThanTheirScratch) {
+  constexpr std::uint64_t kOdd = 64;  // bytes of u8, for each tensor
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduceScatter), kOdd);
+  EXPECT_EQ(room_of({kMiB, kMiB, 0}, {}, wire::Collective::kReduceScatter), 3 * kOdd);
+  EXPECT_EQ(room_of({100}, {}, wire::Collective::kReduce), kOdd + std::uint64_t{64} * 100);
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduce), kOdd + 2 * kMiB);
+  EXPECT_EQ(room_of({kMiB + 1}, {}, wire::Collective::kReduce), kOdd) << "goes through owners";
+}
+
+// Whatever goes direct fits the scratch that the caller has lent before the view chose.
+TEST(DirectOperation, EveryRankHasRoomForWhatGoesDirect) {
+  for (const auto collective : {wire::Collective::kReduceScatter, wire::Collective::kReduce}) {
+    for (std::uint32_t world = 2; world <= 64; world += world < 8 ? 1 : 7) {
+      for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{world} + 1, std::uint64_t{20'011},
+                                        kMiB / (world > 3 ? world - 3 : 1), kMiB, 2 * kMiB + 1}) {
+        ring::Request request;
+        request.collective = collective;
+        request.tensors = {{{BufferId{1}, 0, bytes}, {BufferId{2}, 0, bytes}, bytes}};
+        request.scratch = {BufferId{3}, 0, ring::scratch_bytes(request)};
+        if (choose(descriptor_of(request, 0), world, true) != wire::Algorithm::kDirect) continue;
+        for (const std::uint32_t rank : {0U, 1U, world - 1}) {  // it asserts that its contributions have room
+          const DirectOperation operation(request, Rank{rank}, world, 1, {}, {.algorithm = wire::Algorithm::kDirect});
+          EXPECT_FALSE(operation.pieces().empty());
+        }
+      }
+    }
+  }
+}
+
+TEST(AlgorithmChoice, ABroadcastOfManyBytesGoesAroundTheRing) {
+  using wire::Algorithm;
+  for (const auto collective : {wire::Collective::kBroadcast, wire::Collective::kReduce}) {
+    const auto chosen = [&](std::uint64_t bytes, std::uint32_t world) {
+      wire::Descriptor what;
+      what.collective = collective;
+      what.tensors = 1;
+      what.count = bytes / 4;
+      what.type = DataType::kF32;
+      what.algorithm = Algorithm::kAuto;
+      return choose(what, world, true);
+    };
+    for (const std::uint32_t world : {2U, 3U, 4U, 16U, 64U}) {
+      const std::uint64_t most = kMiB * (world > 4 ? world - 3 : 1);
+      EXPECT_EQ(chosen(most, world), Algorithm::kDirect) << world;
+      EXPECT_EQ(chosen(most + 4, world), Algorithm::kRing) << world;
+    }
+  }
+  EXPECT_TRUE(goes_straight(kMiB / 13, 16));
+  EXPECT_FALSE(goes_straight(kMiB / 13 + 1, 16));
 }
 
 TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
@@ -787,8 +841,14 @@ TEST(AlgorithmChoice, ADescriptorSaysWhatTheCallerAsksFor) {
   request.algorithm = wire::Algorithm::kRing;
   EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kRing);
   request = {};
-  request.collective = wire::Collective::kReduceScatter;
-  EXPECT_EQ(descriptor_of(request, 0).algorithm, wire::Algorithm::kRing);
+  for (const auto& [collective, may_choose] :
+       {std::pair(wire::Collective::kReduceScatter, true), std::pair(wire::Collective::kReduce, true),
+        std::pair(wire::Collective::kAllGather, true), std::pair(wire::Collective::kBroadcast, true),
+        std::pair(wire::Collective::kGather, false), std::pair(wire::Collective::kAllToAll, false),
+        std::pair(wire::Collective::kBarrier, false)}) {
+    request.collective = collective;
+    EXPECT_EQ(descriptor_of(request, 0).algorithm, may_choose ? wire::Algorithm::kAuto : wire::Algorithm::kRing);
+  }
 }
 
 // A contribution without an encoding has the residual 0: a rank that has residuals changes no bit of the sum. But the

@@ -180,9 +180,13 @@ TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
     Frame frame = frame_of(done);
     EXPECT_EQ(frame.body.at(kAlgorithm), static_cast<std::byte>(algorithm));
     EXPECT_EQ(error_of(frame), "none");
+    const std::string refusal = "Done.what: only an all-reduce can choose an algorithm";
+    frame.body.at(kCollective) = static_cast<std::byte>(Collective::kReduceScatter);
+    EXPECT_EQ(error_of(frame), algorithm == Algorithm::kDirect ? refusal : "none");
     frame.body.at(kCollective) = static_cast<std::byte>(Collective::kBarrier);
-    EXPECT_EQ(error_of(frame),
-              algorithm == Algorithm::kRing ? "none" : "Done.what: only an all-reduce can choose an algorithm");
+    EXPECT_EQ(error_of(frame), algorithm == Algorithm::kRing     ? "none"
+                               : algorithm == Algorithm::kDirect ? refusal
+                                                                 : "Done.what: there is no algorithm to choose");
     frame.body.at(kAlgorithm) = std::byte{3};
     EXPECT_EQ(error_of(frame), "Done.what.algorithm: 3 is not a known value");
   }
