@@ -165,10 +165,10 @@ class Streams {
     return end;
   }
   // The machine's dial succeeds, or fails.
-  void open(FarEnd& end) {
+  void open(FarEnd& end, Duration round_trip = kRoundTrip) {
     if (end.open_ || end.closed_) return;
     end.open_ = true;
-    inputs_.emplace_back(io::Opened{end.stream(), kRoundTrip});
+    inputs_.emplace_back(io::Opened{end.stream(), round_trip});
   }
   void refuse(FarEnd& end, std::string why = {}) {
     if (!end.open_) close(end, io::CloseReason::kRefused, std::move(why));

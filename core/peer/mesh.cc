@@ -710,7 +710,8 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   const Duration drips = other_works ? options_.link_silence : progress_limit(link.round_trip);
   if (flow.channel.is_nearly_dead(now, options_.link_heartbeat, drips)) return drop_dripping(flow, now, out);
   const Duration silence = other_works ? options_.link_silence : silence_limit(flow, link.round_trip);
-  const Instant limit = flow.channel.progress().since() + silence;
+  const wire::Progress& progress = flow.channel.progress();
+  const Instant limit = progress.since() + silence + progress.grace(options_.link_heartbeat);
   if (now >= limit) {
     if (!mutant(Mutant::kSilentStripeStays)) drop(flow, false, now, out);
     return;
@@ -722,7 +723,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
     flow.channel.writer.message(wire::Heartbeat{}, term_);
   }
   set_timer(std::min(limit, next_heartbeat_));
-  set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drips));
+  set_timer(progress.look_at(now, options_.link_heartbeat, drips));
 }
 
 // What was on its way goes again on the next stream of the stripe (rule 35). If no other stripe makes progress, the

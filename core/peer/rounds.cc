@@ -159,8 +159,9 @@ void Rounds::begin_attempt(Round& round) {
   round.generation = cohort.attempt_of(*round.key);
   const Cohort::Roster& among = cohort.generations.at(round.generation);
   Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
-  look_at_ = std::min(
-      look_at_, std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat));
+  if (look_at_ == kNever) {
+    look_at_ = std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat);
+  }
   if (attempt.direct && !among.meshed) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
@@ -668,22 +669,20 @@ void Rounds::end_early(Round& round, Status status, const std::string& text) {
 // ---- long waits ----
 
 // Rule 54: the oldest calls that wait long, and have moved no byte since the last look, are told, once in each attempt.
+// Looks are three heartbeats apart, however many calls are in flight.
 void Rounds::tell_long_waits() {
-  const Duration between = context_.long_wait() / 2;
   look_at_ = kNever;
   std::size_t told = 0;
   for (auto& [order, round] : rounds_) {
     if (round.completed_early || (round.attempted() && round.attempt->told_wait)) continue;
-    const Instant first = round.launched + between;
-    look_at_ = std::min(look_at_, context_.now < first ? first : context_.now + between);
-    if (context_.now < first || !round.attempted()) continue;
+    look_at_ = context_.now + context_.long_wait() / 2;
+    if (!round.attempted()) continue;
     const std::uint64_t moved = round.bytes_moved();
     const bool stands = std::exchange(round.attempt->moved, moved) == moved;
     if (!stands || context_.now < round.launched + context_.long_wait() || told == kMaxWaitsTold) continue;
     ++told;
     tell_wait(round);
   }
-  look_at_ = std::max(look_at_, context_.now + context_.options.link_heartbeat);
 }
 
 void Rounds::tell_wait(Round& round) {

@@ -78,6 +78,11 @@ class Progress {
     if (first_look_ == kNever || now - first_look_ > again * 2) first_look_ = now;
     return now - first_look_ >= again;
   }
+  // For how much longer a stream is not taken for a silent one that a first look has found nearly dead: the second look
+  // decides.
+  [[nodiscard]] Duration grace(Duration beat) const {
+    return first_look_ == kNever ? Duration{} : until_next_look(beat) * 2;
+  }
   // When a stream that is not to be judged at its next beat is to be judged; kNever: it is early enough then.
   [[nodiscard]] Instant look_at(Instant now, Duration beat, Duration limit) const {
     if (now - since_ <= beat + beat / 4) return kNever;

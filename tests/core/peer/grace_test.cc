@@ -7,7 +7,6 @@ namespace lockstep::peer {
 namespace {
 
 const Duration kGrace = Options{}.abort_grace;
-constexpr Duration kAMoment = milliseconds(1);
 
 struct Clock : Peer3 {
   void pass(Duration time) {
@@ -35,9 +34,9 @@ struct Grace : Clock {
 
 TEST(Grace, EndsWithoutAnAnswer) {
   Grace g;
-  g.pass(kGrace - kAMoment);
+  g.pass(kGrace - kTick);
   EXPECT_FALSE(g.me.run_over);
-  g.pass(kAMoment);
+  g.pass(kTick);
   g.expect_left();
 }
 
@@ -46,13 +45,40 @@ TEST(Grace, EndsWithoutAnAnswer) {
 TEST(Grace, RestartsWithEachProposal) {
   Grace g;
   for (std::uint64_t view = 2; view < 5; ++view) {
-    g.pass(kGrace - kAMoment);
+    g.pass(kGrace - kTick);
     g.propose(g.loss_of(kHigh, view));
   }
-  g.pass(kGrace - kAMoment);
+  g.pass(kGrace - kTick);
   EXPECT_FALSE(g.me.run_over);
-  g.pass(kAMoment);
+  g.pass(kTick);
   g.expect_left();
+}
+
+// Its round begins, with a request to stop it, in the cohort for which the call waited.
+TEST(Grace, BeginsWithTheRoundOfACallThatWasAbortedInAQueue) {
+  Clock run;
+  run.me.admit();
+  const CallId call = run.launch(wire::Collective::kBarrier);
+  run.me.stop(call);
+  run.pass(kGrace);
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr);
+  run.install(run.proposal(view_of(2, 2, {kLow, kMe, kHigh})));
+  EXPECT_NE(run.coordinator->last<wire::StopRound>(), nullptr);
+  run.pass(kGrace - kTick);
+  EXPECT_FALSE(run.me.run_over);
+  run.pass(kTick);
+  ASSERT_TRUE(run.me.run_over);
+  EXPECT_EQ(run.me.run_over->status, Status::kOutcomeUnknown);
+}
+
+TEST(Grace, EndsForACancelledAdmit) {
+  Clock run;
+  run.me.stop(run.me.admit(3));
+  run.me.run();
+  run.pass(kGrace - kTick);
+  EXPECT_FALSE(run.me.run_over);
+  run.pass(kTick);
+  EXPECT_TRUE(run.me.run_over);
 }
 
 TEST(Grace, RestartsForACancelledAdmit) {
@@ -60,11 +86,11 @@ TEST(Grace, RestartsForACancelledAdmit) {
   const CallId call = run.me.admit(3);
   run.me.stop(call);
   run.me.run();
-  run.pass(kGrace - kAMoment);
+  run.pass(kGrace - kTick);
   run.propose(run.loss_of(kHigh));
-  run.pass(kGrace - kAMoment);
+  run.pass(kGrace - kTick);
   EXPECT_FALSE(run.me.run_over);
-  run.pass(kAMoment);
+  run.pass(kTick);
   ASSERT_TRUE(run.me.run_over);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels/checksum.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
 #include "tests/core/peer/peer3.h"
@@ -16,12 +17,16 @@ using wire::CallStage;
 using wire::Collective;
 
 const Duration kLong = Options{}.link_heartbeat * kLongWaitBeats;
-constexpr Duration kTick = milliseconds(1);
 
 struct LongWaits : testing::Test, Peer3 {
+  // In steps that are short enough for each timer to be on time.
   void pass(Duration time) {
-    me.pass(time);
-    me.run();
+    for (Duration left = time; left.ns > 0;) {
+      const Duration step = std::min(left, milliseconds(10));
+      me.pass(step);
+      me.run();
+      left = left - step;
+    }
   }
   [[nodiscard]] std::vector<wire::CallWaits> said() const { return coordinator->all<wire::CallWaits>(); }
   void asks(const RoundKey& round, Generation attempt = Generation{1}) {
@@ -73,7 +78,54 @@ TEST_F(LongWaits, EachAttemptIsTold) {
   pass(kLong);
   ASSERT_EQ(said().size(), 2U);
   EXPECT_EQ(said()[1].attempt, Generation{2});
-  EXPECT_EQ(said()[1].age, kLong * 2) << "since the launch";
+  EXPECT_EQ(said()[1].age, kLong + kLong / 2) << "since the launch";
+}
+
+// The call has waited for the next cohort.
+TEST_F(LongWaits, ACallThatBeginsLateIsToldAfterAHeartbeat) {
+  const Duration heartbeat = Options{}.link_heartbeat;
+  me.admit();
+  launch(Collective::kAllReduce);
+  pass(kLong);
+  install(proposal(view_of(2, 2, {kLow, kMe, kHigh})));
+  pass(heartbeat - kTick);
+  EXPECT_TRUE(said().empty());
+  pass(kTick);
+  ASSERT_EQ(said().size(), 1U);
+  EXPECT_EQ(said()[0].age, kLong + heartbeat) << "since the launch";
+}
+
+TEST_F(LongWaits, LooksAreThreeHeartbeatsApart) {
+  constexpr Duration kLater = milliseconds(200);
+  launch(Collective::kAllReduce, 7);
+  pass(kLater);
+  launch(Collective::kAllReduce, 8);
+  pass(kLong - kLater);
+  EXPECT_EQ(said().size(), 1U);
+  pass(kLong / 2 - kTick);
+  EXPECT_EQ(said().size(), 1U);
+  pass(kTick);
+  ASSERT_EQ(said().size(), 2U);
+  EXPECT_EQ(said()[1].key, key(8));
+  EXPECT_EQ(said()[1].age, kLong + kLong / 2 - kLater);
+}
+
+// A call was told that had moved a byte since, because the other calls had brought the next look forward.
+TEST_F(LongWaits, ACallThatHasMovedAByteInThreeHeartbeatsIsNotToldBesideOthers) {
+  constexpr std::uint32_t kSegment = 1024;
+  constexpr std::uint64_t kElements = std::uint64_t{30} * kSegment / sizeof(float);
+  launch(Collective::kAllReduce, 7, kElements, kElements);
+  const std::uint64_t right = checksum(std::vector<std::byte>(kSegment, std::byte{1}));
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    for (std::uint64_t tag = 100; tag < 103; ++tag) {
+      launch(Collective::kBarrier, tag);
+      pass(milliseconds(400));
+    }
+    low->say_segment({key(7), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{20 + i}, kSegment}, std::byte{1},
+                     right);
+  }
+  EXPECT_FALSE(said().empty());
+  for (const wire::CallWaits& told : said()) EXPECT_NE(told.key, key(7));
 }
 
 TEST_F(LongWaits, AQuestionIsAnsweredAtOnce) {
@@ -123,7 +175,9 @@ TEST(SilentRounds, ASmallRoundThatMovesNothingIsAnnouncedToUpstream) {
     };
     run.launch(Collective::kAllReduce, 7, 1, 3);
     EXPECT_EQ(run.low->count<wire::Ready>(), 0U);
-    pass(Options{}.link_heartbeat / 4);
+    pass(Options{}.link_heartbeat / 4 - kTick);
+    EXPECT_EQ(run.low->count<wire::Ready>(), 0U);
+    pass(kTick);
     ASSERT_EQ(run.low->count<wire::Ready>(), 1U);
     EXPECT_EQ(run.low->last<wire::Ready>()->key, Peer3::key(7));
     pass(Options{}.link_heartbeat);

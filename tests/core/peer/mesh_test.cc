@@ -202,27 +202,39 @@ TEST(LyingNeighbour, AnotherNumberOfStripesRestartsTheLink) {
   run.low = &run.dial_in(kLow);
   EXPECT_NE(run.low->last<wire::LinkWelcome>(), nullptr);
   EXPECT_TRUE(other.shown_out());
-  for (int i = 0; i < 100; ++i) {  // longer than a link may stay broken
-    for (FarEnd* end : {run.low, run.high, run.coordinator}) end->say(wire::Heartbeat{});
-    run.me.pass(seconds(1));
-    run.me.run();
-  }
+  run.pass_heartbeats(seconds(100));  // longer than a link may stay broken
   EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
   run.expect_alive();
 }
 
-TEST(LyingNeighbour, ANeighbourThatKeepsViolatingTheProtocolIsReported) {
-  Peer3 run;
-  for (int i = 0; i < 20 && run.coordinator->last<wire::LinkBroken>() == nullptr; ++i) {
+// So many streams of `low`, one after the other, bring a message that neighbours do not send.
+void violate_protocol(Peer3& run, int times) {
+  for (int i = 0; i < times; ++i) {
+    EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr) << i;
     run.low->say(wire::Pending{1});
     run.me.run();
     EXPECT_TRUE(run.low->shown_out());
     run.low = &run.dial_in(kLow);
   }
+}
+
+TEST(LyingNeighbour, ANeighbourThatViolatesTheProtocolEightTimesIsReported) {
+  Peer3 run;
+  violate_protocol(run, 8);
   ASSERT_NE(run.coordinator->last<wire::LinkBroken>(), nullptr);
   EXPECT_EQ(run.coordinator->last<wire::LinkBroken>()->other, kLow);
   EXPECT_NE(run.coordinator->last<wire::LinkBroken>()->text.find("breaks the protocol"), std::string::npos);
   run.expect_alive();
+}
+
+TEST(LyingNeighbour, ViolationsAreForgottenAfterTheTimeOutOfALink) {
+  for (const Duration more : {Duration{}, kTick}) {
+    Peer3 run;
+    violate_protocol(run, 7);
+    run.pass_heartbeats(options().link_timeout + more);
+    violate_protocol(run, 1);
+    EXPECT_EQ(run.coordinator->last<wire::LinkBroken>() == nullptr, more > Duration{});
+  }
 }
 
 // The ids and addresses of members are public: naming a member must not be enough to be accepted.
@@ -265,6 +277,28 @@ TEST(Stranger, ACrowdEvictsNoNeighbour) {
   run.me.run();
   EXPECT_FALSE(again.shown_out());
   run.expect_alive();
+}
+
+// A stream that has no link after the time-out of a dial is closed.
+TEST(Stranger, AStreamThatDoesNotGreetIsClosedAfterTheTimeOutOfADial) {
+  enum class Stream { kAccepted, kDialled, kOpened };
+  for (const Stream which : {Stream::kAccepted, Stream::kDialled, Stream::kOpened}) {
+    Peer3 run;
+    if (which != Stream::kAccepted) {
+      run.high->hang_up();
+      run.me.run();
+      run.pass_heartbeats(milliseconds(10));
+      ASSERT_FALSE(run.me.streams.dialling().empty());
+    }
+    FarEnd* const end =
+        which == Stream::kAccepted ? &run.me.streams.accept(address_of(9)) : run.me.streams.dialling().front();
+    if (which == Stream::kOpened) run.me.streams.open(*end);
+    run.me.run();
+    run.pass_heartbeats(options().dial_timeout - kTick);
+    EXPECT_FALSE(end->shown_out());
+    run.pass_heartbeats(kTick);
+    EXPECT_TRUE(end->shown_out());
+  }
 }
 
 TEST(Stranger, ThatConnectsBeforeTheKeyIsKnownBlocksNobody) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ inline Options options(bool auto_admit = false) {
 
 // The coordinator is so far away that members send Done to each other (rule 14).
 inline constexpr Duration kFar = milliseconds(20);
+
+// The step of a clock in tests of time limits.
+inline constexpr Duration kTick = milliseconds(1);
 
 inline wire::Member member(PeerId id, Duration round_trip = kFar) {
   return {id, {}, {}, address_of(static_cast<std::uint8_t>(id.low)), "p" + std::to_string(id.low), round_trip};
@@ -78,10 +82,10 @@ class Peer3 {
     return end;
   }
   // The stream that the peer dials to this member, opened; nullptr: it dials none.
-  FarEnd* welcome(PeerId member) {
+  FarEnd* welcome(PeerId member, Duration link_round_trip = fuzz::kRoundTrip) {
     for (FarEnd* end : me.streams.dialling()) {
       if (end->dialled() != address_of(static_cast<std::uint8_t>(member.low))) continue;
-      me.streams.open(*end);
+      me.streams.open(*end, link_round_trip);
       end->greet();
       end->say(wire::LinkWelcome{});
       me.run();
@@ -119,6 +123,18 @@ class Peer3 {
     wire::Propose propose = proposal(me.views.back());
     for (const std::uint64_t tag : tags) propose.verdicts.push_back({key(tag), Generation{1}, Status::kAborted, 0, {}});
     install(propose);
+  }
+
+  // Heartbeats come from all but these, one before each step.
+  void pass_heartbeats(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = milliseconds(500)) {
+    while (time.ns > 0) {
+      for (FarEnd* end : {low, high, coordinator}) {
+        if (std::find(but.begin(), but.end(), end) == but.end() && !end->shown_out()) end->say(wire::Heartbeat{});
+      }
+      me.pass(std::min(time, step));
+      me.run();
+      time = time - step;
+    }
   }
 
   static RoundKey key(std::uint64_t tag = 7, std::uint32_t use = 0) { return {CohortId{1}, {}, Tag{tag}, use}; }

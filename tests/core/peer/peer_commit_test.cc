@@ -225,6 +225,21 @@ TEST(PeerCommit, ReportsToANearCoordinatorAreDelayed) {
   EXPECT_EQ(d.coordinator->count<wire::Done>(), 2U);
 }
 
+TEST(PeerCommit, ReportsToANearCoordinatorAreDelayedByTwoMilliseconds) {
+  NearDirect d;
+  const auto pass = [&](Duration time) {
+    d.me.pass(time);
+    d.me.run();
+  };
+  d.is_done(7);
+  pass(milliseconds(1));
+  d.is_done(8);
+  pass(milliseconds(1) - nanoseconds(1));
+  EXPECT_EQ(d.coordinator->last<wire::Done>(), nullptr);
+  pass(nanoseconds(1));
+  EXPECT_EQ(d.coordinator->count<wire::Done>(), 2U) << "the second report waits no longer than the first";
+}
+
 TEST(PeerCommit, TheNextMessageToTheCoordinatorCarriesTheReports) {
   NearDirect d;
   d.is_done(7);

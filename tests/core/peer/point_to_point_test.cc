@@ -401,6 +401,22 @@ TEST_F(Transfers, ATensorThatChangesDuringItsSendEndsBothCallsWithTheReason) {
   }
 }
 
+// Rule 35.
+TEST_F(Transfers, ASegmentThatArrivesWrongThreeTimesEndsTheTransfer) {
+  const CallId call = run->me.receive(kLow, kTag, 2500);
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_TRUE(is_open(call)) << times;
+    says(offer_of(1, 2500, false));
+    run->low->say_segment(segment_of(1, 0, 1024), std::byte{8}, checksum_of(1024));
+    run->me.run();
+    EXPECT_TRUE(run->low->shown_out());
+    run->low = &run->dial_in(kLow);
+  }
+  ASSERT_FALSE(is_open(call));
+  EXPECT_EQ(status(call), Status::kInternal);
+  EXPECT_NE(run->me.outcome(call)->text.find("again and again with a wrong checksum"), std::string::npos);
+}
+
 TEST_F(Transfers, LiesEndTheirStream) {
   const std::function<void(Transfers&)> lies[] = {
       [](Transfers& t) { t.says(report_of(1, 0, 1, wire::SendState::kReceived)); },

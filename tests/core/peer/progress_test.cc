@@ -14,35 +14,57 @@ namespace {
 
 constexpr Duration kStep = milliseconds(100);
 
-Options with_default_times(std::uint32_t segment_bytes) {
+Options with_default_times(std::uint32_t segment_bytes, std::uint16_t stripes) {
   Options given = options();
   given.segment_bytes = segment_bytes;
+  given.stripes = stripes;
   given.link_silence = Options{}.link_silence;
   given.link_timeout = Options{}.link_timeout;
   return given;
 }
 
 struct Lines : Peer3 {
-  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}, std::uint32_t segment_bytes = 1024, bool meshed = true)
-      : Peer3(with_default_times(segment_bytes), std::move(ring), true, kFar, meshed) {}
+  explicit Lines(std::vector<PeerId> ring = {kLow, kMe, kHigh}, std::uint32_t segment_bytes = 1024, bool meshed = true,
+                 std::uint16_t stripes = 1)
+      : Peer3(with_default_times(segment_bytes, stripes), std::move(ring), true, kFar, meshed) {}
 
-  // Whole heartbeats from all but these.
   void pass(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = kStep) {
-    for (Duration passed; passed < time; passed = passed + step) {
-      for (FarEnd* end : {low, high, coordinator}) {
-        if (std::find(but.begin(), but.end(), end) == but.end() && !end->shown_out()) end->say(wire::Heartbeat{});
-      }
-      me.pass(step);
-      me.run();
-    }
+    pass_heartbeats(time, but, step);
   }
-  // How many milliseconds pass until a link is reported as one to avoid; -1: none is in 20 s. `but`: as in pass().
-  std::int64_t milliseconds_until_avoided(const std::vector<FarEnd*>& but = {}) {
-    for (std::int64_t passed = 0; passed < 20'000; passed += 10) {
-      if (report() != nullptr && report()->avoid) return passed;
-      pass(milliseconds(10), but, milliseconds(10));
+  // How many milliseconds pass until a link is reported, as one to avoid or as broken; -1: none is in 20 s.
+  std::int64_t milliseconds_until_reported(bool avoid, const std::vector<FarEnd*>& but = {}) {
+    for (std::int64_t passed = 0; passed < 20'000; ++passed) {
+      if (report() != nullptr && report()->avoid == avoid) return passed;
+      pass(kTick, but, kTick);
     }
     return -1;
+  }
+  // The stream of this end, which says nothing, is closed after exactly this time.
+  void expect_closed_after(Duration time, FarEnd* end) {
+    pass(time - kTick, {end}, kTick);
+    EXPECT_FALSE(end->shown_out()) << time.ns;
+    pass(kTick, {end});
+    EXPECT_TRUE(end->shown_out()) << time.ns;
+  }
+  // The dial to this member that is not answered yet; nullptr: there is none.
+  [[nodiscard]] FarEnd* dial_to(PeerId member) const {
+    for (FarEnd* end : me.streams.dialling()) {
+      if (end->dialled() == address_of(static_cast<std::uint8_t>(member.low))) return end;
+    }
+    return nullptr;
+  }
+  // The same, opened.
+  FarEnd* open_next(PeerId member) {
+    FarEnd* const end = dial_to(member);
+    if (end == nullptr) return nullptr;
+    me.streams.open(*end);
+    me.run();
+    return end;
+  }
+  // Until the next heartbeat to `low`, which says nothing meanwhile.
+  void pass_beat() {
+    const auto beats = low->count<wire::Heartbeat>();
+    for (int ms = 0; low->count<wire::Heartbeat>() == beats && ms < 1000; ++ms) pass(kTick, {low}, kTick);
   }
   // One byte of a heartbeat.
   void drip(FarEnd& from) {
@@ -55,6 +77,14 @@ struct Lines : Peer3 {
 
   std::vector<std::byte> rest;
 };
+
+// The peer has dialled `high` and has measured the round trip. `low` has dialled the peer, which knows no round trip.
+static_assert(fuzz::kRoundTrip == milliseconds(2));
+constexpr struct Neighbour {
+  FarEnd* Peer3::*end;
+  PeerId id;
+  std::int64_t eight_round_trips;  // milliseconds
+} kNeighbours[] = {{&Peer3::low, kLow, 0}, {&Peer3::high, kHigh, 16}};
 
 TEST(LinkProgress, ADrippingLinkIsReportedAtOnce) {
   for (const bool is_low : {true, false}) {
@@ -93,6 +123,135 @@ TEST(LinkProgress, ANeighbourThatStandsStillIsOpenedAgainAndNotReportedAsBroken)
   EXPECT_EQ(run.report(), nullptr);
 }
 
+TEST(LinkProgress, AStripeIsSilentAfterThreeHeartbeatsAndEightRoundTrips) {
+  for (const Neighbour& neighbour : kNeighbours) {
+    Lines run;
+    run.pass(seconds(3));
+    FarEnd* const end = run.*neighbour.end;
+    run.expect_closed_after(milliseconds(1500 + neighbour.eight_round_trips), end);
+  }
+}
+
+// Rule 24. The pauses of a stream are known after some signs of progress.
+TEST(LinkProgress, AStripeIsSilentAfterThreeOfItsPausesOrFourSeconds) {
+  Lines unknown;
+  unknown.expect_closed_after(seconds(4), unknown.low);
+  for (const auto& [pause, limit] : {std::pair{1300, 3900}, std::pair{1400, 4000}}) {
+    Lines run;
+    for (int signs = 0; signs < 4; ++signs) {
+      run.pass(milliseconds(pause), {run.low});
+      run.low->say(wire::Heartbeat{});
+      run.me.run();
+    }
+    run.expect_closed_after(milliseconds(limit), run.low);
+  }
+}
+
+TEST(LinkProgress, ASilentStripeBesideAWorkingOneHasFourSeconds) {
+  Lines run;
+  FarEnd* const silent = &run.dial_in(kLow, 1, 2);
+  run.low = &run.dial_in(kLow, 0, 2);
+  for (int signs = 0; signs < 5; ++signs) {
+    silent->say(wire::Heartbeat{});
+    run.pass(kStep);
+  }
+  run.expect_closed_after(seconds(4), silent);
+}
+
+TEST(LinkProgress, ALinkWithoutAStreamForEightSecondsIsBroken) {
+  for (const Neighbour& neighbour : kNeighbours) {
+    Lines run;
+    run.launch(wire::Collective::kAllReduce);
+    run.pass(seconds(2));
+    FarEnd* const end = run.*neighbour.end;
+    end->hang_up();
+    run.me.run();
+    EXPECT_EQ(run.milliseconds_until_reported(false, {end}), 8000);
+    EXPECT_EQ(run.report()->other, neighbour.id);
+    EXPECT_NE(run.report()->text.find(" for 8000 ms"), std::string::npos) << run.report()->text;
+  }
+}
+
+// However long its round trips are, a link is broken after 8 s: it is not one to avoid before.
+TEST(LinkProgress, ALinkWithLongRoundTripsIsNotOneToAvoidBeforeItIsBroken) {
+  Lines run;
+  run.launch(wire::Collective::kAllReduce);
+  run.high->hang_up();
+  run.me.run();
+  run.pass(milliseconds(10));
+  run.high = run.welcome(kHigh, seconds(2));
+  ASSERT_NE(run.high, nullptr);
+  run.pass(seconds(2));
+  run.high->hang_up();
+  run.me.run();
+  EXPECT_EQ(run.milliseconds_until_reported(false, {run.high}), 8000);
+  EXPECT_EQ(run.coordinator->count<wire::LinkBroken>(), 1U);
+}
+
+// Rule 24: a peer whose timer is late by more than a heartbeat stood still itself.
+TEST(LinkProgress, ATimerThatIsLateByMoreThanAHeartbeatForgivesSilence) {
+  for (const Duration late : {milliseconds(500), milliseconds(500) + kTick}) {
+    const bool forgives = late > milliseconds(500);
+    Lines link;
+    link.pass(seconds(2));
+    link.pass(milliseconds(1300), {link.low});
+    link.me.pass(link.me.deadline() - link.me.now + late);
+    EXPECT_EQ(link.low->shown_out(), !forgives);
+
+    Lines session;
+    session.pass(seconds(59) + milliseconds(700), {session.coordinator});
+    session.me.pass(session.me.deadline() - session.me.now + late);
+    EXPECT_EQ(session.me.run_over.has_value(), !forgives);
+  }
+}
+
+// The second stripe never comes up. The streams are reported although the first stripe works.
+TEST(LinkProgress, ThreeStreamsInARowThatDripWhileTheyGreetAreReported) {
+  Lines run({kLow, kMe, kHigh}, 1024, true, 2);
+  run.launch(wire::Collective::kAllReduce);
+  run.pass(seconds(2));
+  int dripped = 0;
+  for (; run.report() == nullptr && dripped < 6; ++dripped) {
+    FarEnd* const next = run.open_next(kHigh);
+    ASSERT_NE(next, nullptr);
+    run.pass(milliseconds(800));
+    next->say_bytes(std::vector<std::byte>(1));  // of a preamble
+    run.pass(milliseconds(700));
+    EXPECT_TRUE(next->shown_out());
+  }
+  EXPECT_EQ(dripped, 3);
+  ASSERT_NE(run.report(), nullptr);
+  EXPECT_EQ(run.report()->other, kHigh);
+  EXPECT_FALSE(run.report()->avoid);
+  EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+  EXPECT_FALSE(run.high->shown_out());
+}
+
+// The second look at a stripe was due when the stripe had counted as silent already, and nobody was told.
+TEST(LinkProgress, ThreeStreamsInARowThatDripForFourSecondsBesideAWorkingStripeAreReported) {
+  Lines run;
+  run.launch(wire::Collective::kAllReduce);
+  run.low = &run.dial_in(kLow, 0, 2);
+  int dripped = 0;
+  for (; run.report() == nullptr && dripped < 6; ++dripped) {
+    FarEnd& drips = run.dial_in(kLow, 1, 2);
+    run.rest.clear();
+    for (Duration passed; passed < seconds(4); passed = passed + milliseconds(500)) {
+      run.drip(drips);
+      run.pass(milliseconds(500));
+    }
+    EXPECT_FALSE(drips.shown_out());
+    run.pass(milliseconds(300));
+    EXPECT_TRUE(drips.shown_out());
+  }
+  EXPECT_EQ(dripped, 3);
+  ASSERT_NE(run.report(), nullptr);
+  EXPECT_EQ(run.report()->other, kLow);
+  EXPECT_FALSE(run.report()->avoid);
+  EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+  EXPECT_FALSE(run.low->shown_out());
+}
+
 // A stopped link is one to avoid soon, and broken when it was in the past.
 TEST(LinkProgress, AStoppedLinkIsOneToAvoidBeforeItIsBroken) {
   Lines run;
@@ -122,19 +281,18 @@ TEST(LinkProgress, ASlowLineIsNotNearlyDead) {
   EXPECT_EQ(run.report(), nullptr);
 }
 
-// The neighbour upstream sends long segments. The first has come with 51,225 bytes a second, in 320 ms.
+// The neighbour upstream sends long segments. The first has come in this time: 51,225 bytes a second in 320 ms.
 struct SlowLine : Lines {
-  SlowLine() : Lines({kLow, kMe, kHigh}, kLength) {
+  explicit SlowLine(Duration first = milliseconds(320)) : Lines({kLow, kMe, kHigh}, kLength) {
     constexpr std::uint64_t kTensorElements = std::uint64_t{30} * kLength / sizeof(float);
     launch(wire::Collective::kAllReduce, 7, kTensorElements, kTensorElements);
     pass(seconds(2));
     begin();
-    pass(milliseconds(320), {low}, milliseconds(10));
+    pass(first, {low}, first);
     bring(kLength + wire::kTrailerBytes);
     begin();
     bring(1);
-    const auto beats = low->count<wire::Heartbeat>();
-    while (low->count<wire::Heartbeat>() == beats) pass(milliseconds(10), {low}, milliseconds(10));
+    pass_beat();
   }
   void begin() {
     low->say(
@@ -177,21 +335,49 @@ TEST(LinkProgress, LessThanAFiftiethOfTheBestRateInFourHeartbeatsIsALinkToAvoid)
   EXPECT_FALSE(not_slow.low->shown_out());
 }
 
+// A rate is known from a twenty-fifth of a heartbeat on.
+TEST(LinkProgress, ALineIsNotSlowBesideARateOfLessThanTwentyMilliseconds) {
+  SlowLine known(milliseconds(20));
+  EXPECT_EQ(known.milliseconds_at(1010), 2000);
+  SlowLine unknown(milliseconds(20) - nanoseconds(1));
+  EXPECT_EQ(unknown.milliseconds_at(1010), -1);
+}
+
+TEST(LinkProgress, ALineIsSlowIfItIsInTheMiddleOfSegmentsForHalfOfTheTime) {
+  for (const Duration busy : {milliseconds(250) - kTick, milliseconds(250)}) {
+    Lines run;
+    run.launch(wire::Collective::kAllReduce);
+    run.pass(seconds(2));
+    // A segment of a round that this peer has not called; the header comes so long before the payload.
+    const auto bring = [&](std::uint32_t length, Duration time) {
+      FarEnd whole({}, {});
+      whole.say_segment({Peer3::key(8), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{0}, length}, {}, 0);
+      const std::size_t payload = length + wire::kTrailerBytes;
+      run.low->say_bytes(whole.said().first(whole.said().size() - payload));
+      run.me.run();
+      run.pass(time, {run.low}, kTick);
+      run.low->say_bytes(whole.said().last(payload));
+      run.me.run();
+    };
+    run.pass_beat();
+    bring(1024, milliseconds(20));  // 52,000 bytes a second
+    for (int beats = 0; beats < 4; ++beats) {
+      run.pass_beat();
+      EXPECT_EQ(run.report(), nullptr);
+      bring(64, busy);  // 320 bytes a second
+    }
+    run.pass_beat();
+    EXPECT_EQ(run.report() != nullptr, busy == milliseconds(250));
+    EXPECT_FALSE(run.low->shown_out());
+  }
+}
+
 // A ring of four without links for direct calls, in which the peer dials the member across as well, for peer commits.
 struct Across : Lines {
   Across() : Lines({kLow, kMe, kHigh, kAcross}, 1024, false) {
     while (far == nullptr) far = open_next();
   }
-  // The next dial to the member across, opened.
-  FarEnd* open_next() {
-    for (FarEnd* end : me.streams.dialling()) {
-      if (end->dialled() != address_of(11)) continue;
-      me.streams.open(*end);
-      me.run();
-      return end;
-    }
-    return nullptr;
-  }
+  FarEnd* open_next() { return Lines::open_next(kAcross); }
   void launch_direct() {
     Request request;
     request.collective = wire::Collective::kAllReduce;
@@ -206,21 +392,23 @@ struct Across : Lines {
   FarEnd* far = nullptr;
 };
 
-// A link that has worked counts as one to avoid after two heartbeats without a stream, and another one after six.
+// A link that has worked counts as one to avoid after two heartbeats without a stream, and another one after six. Eight
+// round trips are added.
 TEST(LinkProgress, ALinkWithoutAStreamIsOneToAvoidAfterTwoHeartbeatsOrSix) {
-  Lines worked;
-  worked.launch(wire::Collective::kAllReduce);
-  worked.pass(seconds(2));
-  worked.low->hang_up();
-  worked.me.run();
-  EXPECT_EQ(worked.milliseconds_until_avoided({worked.low}), 1000);
-  EXPECT_EQ(worked.report()->other, kLow);
+  for (const Neighbour& neighbour : kNeighbours) {
+    Lines worked;
+    worked.launch(wire::Collective::kAllReduce);
+    worked.pass(seconds(2));
+    FarEnd* const end = worked.*neighbour.end;
+    end->hang_up();
+    worked.me.run();
+    EXPECT_EQ(worked.milliseconds_until_reported(true, {end}), 1000 + neighbour.eight_round_trips);
+    EXPECT_EQ(worked.report()->other, neighbour.id);
+  }
 
   Across fresh;
   fresh.launch_direct();
-  const std::int64_t after = fresh.milliseconds_until_avoided();
-  EXPECT_GE(after, 3000);
-  EXPECT_LE(after, 3050) << "from the next dial on";
+  EXPECT_EQ(fresh.milliseconds_until_reported(true), 3000 + 16);
   EXPECT_EQ(fresh.report()->other, Across::kAcross);
 }
 
@@ -303,6 +491,44 @@ TEST(LinkProgress, ADoneDirectCallReportsNoLinkToAMemberThatIsDone) {
     run.pass(seconds(5));
     EXPECT_EQ(run.report() != nullptr, !is_done);
   }
+}
+
+// The pauses between dials that are refused.
+void expect_growing_pauses(Lines& run, PeerId member) {
+  const Duration pauses[] = {milliseconds(10),  milliseconds(20),  milliseconds(40),  milliseconds(80),
+                             milliseconds(160), milliseconds(320), milliseconds(500), milliseconds(500)};
+  for (const Duration pause : pauses) {
+    run.pass(pause - kTick, {}, kTick);
+    EXPECT_EQ(run.dial_to(member), nullptr) << pause.ns;
+    run.pass(kTick, {}, kTick);
+    ASSERT_NE(run.dial_to(member), nullptr) << pause.ns;
+    run.me.streams.refuse(*run.dial_to(member));
+    run.me.run();
+  }
+}
+
+TEST(LinkDials, AStripeIsDialledAgainAtOnceThenEverMoreSlowly) {
+  Lines run;
+  for (int times = 0; times < 2; ++times) {
+    run.high->hang_up();
+    run.me.run();
+    expect_growing_pauses(run, kHigh);
+    run.pass(milliseconds(500));
+    run.high = run.welcome(kHigh);
+    ASSERT_NE(run.high, nullptr);
+  }
+}
+
+// Rule 44: the member with the smaller id must dial.
+TEST(LinkDials, AMemberIsAskedToDialEverMoreSlowly) {
+  constexpr PeerId kDials{2, 2};
+  Lines run({kLow, kMe, kHigh, kDials}, 1024, false);
+  run.me.send(kDials, Tag{3}, 100);
+  run.pass(kTick, {}, kTick);
+  ASSERT_NE(run.dial_to(kDials), nullptr);
+  run.me.streams.refuse(*run.dial_to(kDials));
+  run.me.run();
+  expect_growing_pauses(run, kDials);
 }
 
 // Streams that nobody welcomed were dialled ever more slowly.

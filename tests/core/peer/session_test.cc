@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/core/peer/peer3.h"
@@ -169,6 +170,23 @@ TEST(Session, ADisconnectedConnectRetriesAndListsTheAttempts) {
       << text;
 }
 
+TEST(Session, ListsSixteenKindsOfFailedAttempts) {
+  Seeker seeker(seconds(60));
+  for (int kind = 1; kind <= 18; ++kind) {
+    seeker.me.streams.refuse(*seeker.me.streams.dialling().front(), "kind " + std::to_string(kind));
+    seeker.me.run();
+    seeker.pause();
+  }
+  while (!seeker.me.run_over) {
+    seeker.me.pass(seeker.me.deadline() - seeker.me.now);
+    seeker.me.run();
+  }
+  const std::string& text = seeker.me.run_over->text;
+  EXPECT_NE(text.find("kind 15, once; "), std::string::npos) << text;
+  EXPECT_NE(text.find("kind 16, "), std::string::npos) << text;
+  EXPECT_EQ(text.find("kind 17"), std::string::npos) << text;
+}
+
 // After a search without a result, the error lists the attempts of the last complete search.
 TEST(Session, ATimeoutDuringADialListsTheAttempts) {
   Seeker never(seconds(2));
@@ -193,6 +211,22 @@ TEST(Session, ReportsTheWaitForASilentServer) {
   ASSERT_TRUE(seeker.me.run_over);
   EXPECT_NE(seeker.me.run_over->text.find("connected, but no greeting came within 5000 ms"), std::string::npos)
       << seeker.me.run_over->text;
+}
+
+TEST(Session, AnAttemptEndsAfterTheTimeOutOfADial) {
+  for (const bool opens : {false, true}) {
+    Seeker seeker;
+    FarEnd& attempt = *seeker.me.streams.dialling().front();
+    if (opens) {
+      seeker.me.pass(kTick);
+      seeker.me.streams.open(attempt);
+      seeker.me.run();
+    }
+    seeker.me.pass(seconds(5) - kTick);
+    EXPECT_FALSE(attempt.shown_out());
+    seeker.me.pass(kTick);
+    EXPECT_TRUE(attempt.shown_out());
+  }
 }
 
 // The coordinator has read the greeting, but its answer was lost, and so is the end of the stream: to the coordinator,
@@ -518,7 +552,7 @@ TEST(LyingCoordinator, AnInvalidGreetingIsRefused) {
   };
   const Lie lies[] = {
       {"no heartbeat", waits({}, seconds(1)), "makes no sense"},
-      {"a heartbeat per nanosecond", waits(nanoseconds(1), seconds(1)), "makes no sense"},
+      {"a heartbeat in less than a millisecond", waits(kTick - nanoseconds(1), seconds(1)), "makes no sense"},
       {"a silence shorter than a heartbeat", waits(seconds(2), seconds(1)), "makes no sense"},
       {"a peer's greeting", [](Peer3& r) { r.coordinator->say(wire::LinkWelcome{}); }, "address of a peer"},
       {"a proposal", [](Peer3& r) { r.propose(r.proposal(view_of(1, 1, {kMe}))); }, "address of a peer"},
@@ -536,6 +570,35 @@ TEST(LyingCoordinator, AnInvalidGreetingIsRefused) {
        "other members"},
   };
   for (const Lie& lie : lies) expect_left(lie, false);
+}
+
+// The coordinator states both times.
+TEST(Session, ThePeerFollowsTheHeartbeatAndTheSilenceOfItsCoordinator) {
+  Peer3 run(false);
+  const auto pass = [&](Duration time) {
+    run.me.pass(time);
+    run.me.run();
+  };
+  run.coordinator->say(wire::Waiting{address_of(5), milliseconds(300), milliseconds(1400)});
+  run.me.run();
+  for (std::size_t beats = 0; beats < 4; ++beats) {
+    pass(milliseconds(300) - kTick);
+    EXPECT_EQ(run.coordinator->count<wire::Heartbeat>(), beats);
+    pass(kTick);
+    EXPECT_EQ(run.coordinator->count<wire::Heartbeat>(), beats + 1);
+  }
+  pass(milliseconds(200) - kTick);
+  EXPECT_FALSE(run.me.run_over);
+  pass(kTick);
+  ASSERT_TRUE(run.me.run_over);
+  EXPECT_NE(run.me.run_over->text.find("was silent for 1400 ms"), std::string::npos) << run.me.run_over->text;
+}
+
+TEST(Session, AHeartbeatEachMillisecondIsAccepted) {
+  Peer3 run(false);
+  run.coordinator->say(wire::Waiting{address_of(5), kTick, seconds(1)});
+  run.me.run();
+  EXPECT_FALSE(run.me.run_over);
 }
 
 TEST(LyingCoordinator, HarmlessMessagesAreIgnored) {
@@ -597,6 +660,40 @@ TEST(LyingCoordinator, ALeaversLastRoundMayBeClosed) {
   run.coordinator->say(wire::Left{});
   run.me.run();
   EXPECT_EQ(run.me.outcome(leave)->status, Status::kOk);
+}
+
+// This peer receives the state of these members.
+void elect(Peer3& run, std::vector<PeerId> sources) {
+  launch_sync(run);
+  run.coordinator->say(wire::Elected{Peer3::key(), Generation{1}, 1, Digest{1, 2}, {}, std::move(sources), {kMe}});
+  run.me.run();
+}
+
+// Rule 38: a source has as long to answer as a stripe may be silent.
+TEST(Sync, AReceiverAsksAnotherSourceAfterTheSilenceOfALink) {
+  Peer3 run;
+  elect(run, {kLow, kHigh});
+  const auto asked = [&] { return run.low->count<wire::AskDigests>() + run.high->count<wire::AskDigests>(); };
+  EXPECT_EQ(asked(), 1U);
+  run.pass_heartbeats(options().link_silence - kTick);
+  EXPECT_EQ(asked(), 1U);
+  run.pass_heartbeats(kTick);
+  EXPECT_EQ(asked(), 2U);
+  EXPECT_EQ(run.low->count<wire::AskDigests>(), 1U);
+}
+
+// The link may be silent before it counts as broken.
+TEST(Sync, AReceiverWaitsForALinkToASourceForTheSilenceAndTheTimeOutOfALink) {
+  Peer3 run;
+  run.low->hang_up();
+  run.me.run();
+  elect(run, {kLow});
+  run.pass_heartbeats(options().link_silence + options().link_timeout - kTick);
+  EXPECT_EQ(run.coordinator->last<wire::StopRound>(), nullptr);
+  run.pass_heartbeats(kTick);
+  const auto* const stop = run.coordinator->last<wire::StopRound>();
+  ASSERT_NE(stop, nullptr);
+  EXPECT_NE(stop->text.find("it cannot reach p1"), std::string::npos) << stop->text;
 }
 
 TEST(Sync, AnswersForAClaimedState) {

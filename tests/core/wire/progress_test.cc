@@ -48,6 +48,15 @@ TEST(Progress, AByteNowAndThenIsNone) {
   EXPECT_EQ(line.progress.words(at(1900)), "2 bytes in 1900 ms, and no message came to its end");
 }
 
+TEST(Progress, ADripIsAByteInTheSecondHalfOfTheLimit) {
+  for (const std::int64_t ms : {499, 500}) {
+    Line line;
+    line.frame(0);
+    line.bytes(ms, 1);
+    EXPECT_EQ(line.is_nearly_dead(1000), ms == 500);
+  }
+}
+
 // A machine that stood still, for less than it notices, has read a part of what lies before it.
 TEST(Progress, APartThatIsReadLateIsNotADrip) {
   Line line;
@@ -69,6 +78,11 @@ TEST(Progress, ASecondLookThatIsLateIsAFirstOne) {
   EXPECT_FALSE(line.look(1251));
   EXPECT_FALSE(line.look(1300));  // too early
   EXPECT_TRUE(line.look(1376));
+  Line in_time;
+  in_time.frame(0);
+  in_time.bytes(900, 1);
+  EXPECT_FALSE(in_time.look(1000));
+  EXPECT_TRUE(in_time.look(1250));
 }
 
 // A quarter of a heartbeat lies between two looks, and at least 25 ms.
@@ -120,6 +134,24 @@ TEST(Progress, ASlowLineMakesProgress) {
   EXPECT_EQ(line.progress.take_busy().bytes, 0U);
 }
 
+TEST(Progress, FiveHundredAndTwelveBytesAreProgressWithoutAFrame) {
+  for (const std::size_t bytes : {511U, 512U}) {
+    Line line;
+    line.bytes(100, 1);
+    line.bytes(200, bytes - 1);
+    EXPECT_EQ(line.progress.since(), at(bytes == 512 ? 200 : 0)) << bytes;
+  }
+}
+
+// A sixteenth of a long pause is forgotten with each sign of progress.
+TEST(Progress, ThePauseIsKnownFromTheFourthSignOfProgressOn) {
+  Line line;
+  for (const int ms : {1600, 1601, 1602}) line.frame(ms);
+  EXPECT_EQ(line.progress.pause(), Duration{});
+  line.frame(1603);
+  EXPECT_EQ(line.progress.pause(), nanoseconds(1'600'000'000LL * 15 * 15 * 15 / (16 * 16 * 16)));
+}
+
 TEST(Progress, FramesAreProgressHoweverSmall) {
   Line line;
   for (int ms = 0; ms <= 10'000; ms += 500) line.frame(ms);
@@ -131,7 +163,8 @@ TEST(Progress, FramesAreProgressHoweverSmall) {
 TEST(Progress, AStreamThatIsOverdueIsLookedAtSooner) {
   Line line;
   line.frame(0);
-  EXPECT_EQ(line.progress.look_at(at(500), kBeat, Line::kLimit), kNever);
+  EXPECT_EQ(line.progress.look_at(at(625), kBeat, Line::kLimit), kNever);
+  EXPECT_EQ(line.progress.look_at(at(626), kBeat, Line::kLimit), at(1000));
   EXPECT_EQ(line.progress.look_at(at(700), kBeat, Line::kLimit), at(1000));
   EXPECT_EQ(line.progress.look_at(at(1000), kBeat, Line::kLimit), at(1125));
   line.progress.forgive(at(1100));

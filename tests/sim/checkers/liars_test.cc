@@ -43,6 +43,7 @@ TEST_F(OneLiar, ExplainsABreachOfItsOwnAndNoOther) {
 TEST_F(OneLiar, ExplainsWhatAnHonestPeerHasPassedOn) {
   EXPECT_TRUE(explain(kHonest, trace::Kind::kProtocolError, kOther, "a segment that no round expects"));
   EXPECT_TRUE(explain(kHonest, trace::Kind::kLinkReported, kOther, "again and again: a segment that no round expects"));
+  EXPECT_TRUE(explain(kHonest, trace::Kind::kProtocolError, kOther, "a Ready that does not fit its round"));
   EXPECT_FALSE(explain(kHonest, trace::Kind::kLinkReported, kOther, "no stripe for 8000 ms"));
 }
 
