@@ -61,11 +61,12 @@ class Flips {
   void may_be_seen(std::uint64_t times) { miscomputed_ += times; }
 
   // The outcome of a round whose bits flipped, `internal` or `invalid argument`. In any group: gangs give connected
-  // groups one outcome.
-  [[nodiscard]] bool explains_end(RoundKey round) const {
+  // groups one outcome. `moves`: calls move to the next cohort (rule 21), and a stop that was asked for goes with them.
+  [[nodiscard]] bool explains_end(RoundKey round, bool moves) const {
     return std::any_of(rounds_.begin(), rounds_.end(), [&](const auto& spoilt) {
-      round.group = spoilt.first.group;
-      return round == spoilt.first;
+      const RoundKey& then = spoilt.first;
+      round.group = then.group;
+      return round == then || (moves && round.tag == then.tag && then.cohort < round.cohort);
     });
   }
 

@@ -131,9 +131,10 @@ bool CallJudge::is_member(PeerId peer, Instant now) const {
 
 // An input to the round, or a wrong kernel, is a cause of this outcome.
 bool CallJudge::is_odd(const peer::Outcome& outcome) const {
-  if (outcome.status == Status::kInternal) return checkers_.flips.explains_end(outcome.round);
+  const bool spoilt = checkers_.flips.explains_end(outcome.round, plan_.auto_admit);
+  if (outcome.status == Status::kInternal) return spoilt;
   if (outcome.status != Status::kInvalidArgument) return false;
-  if (Flips::tells_change(outcome.text) && checkers_.flips.explains_end(outcome.round)) return true;
+  if (Flips::tells_change(outcome.text) && spoilt) return true;
   const auto same_of_any_group = [&](std::optional<RoundKey> round) {  // gangs bind groups
     if (round) round->group = outcome.round.group;
     return round == outcome.round;
