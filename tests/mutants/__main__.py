@@ -15,6 +15,7 @@ import survivors
 from choice import Choice
 from mutations import Mutant, mutants_of
 from reach import Test
+from selection import named, sources_in
 from trial import HUNG, SCRATCH, SOURCES, SURVIVED, become_reaper, copy_of_package, failure_of, import_slow_modules
 from trial import sources as all_sources
 
@@ -50,7 +51,15 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./run mutants-python", description=__doc__)
-    parser.add_argument("--only", metavar="FILE", action="append", help="only this source, such as torch/_dct.py")
+    parser.add_argument(
+        "--only",
+        metavar="FILE",
+        action="append",
+        help="only this source, such as torch/_dct.py; or the sources of a folder: torch/, or ./ for those outside torch",
+    )
+    parser.add_argument(
+        "--named", metavar="TEXT", action="append", help="only mutants with this text in their names, whatever --every"
+    )
     parser.add_argument("--part", type=_part, metavar="I/N", help="only the I-th of N parts of the mutants")
     parser.add_argument(
         "--every", type=int, default=EVERY, help=f"one mutant of so many, by its name (default: {EVERY})"
@@ -84,12 +93,16 @@ def _part(text: str) -> tuple[int, int]:
 def _chosen(options: argparse.Namespace) -> tuple[list[Mutant], set[str]]:
     """The mutants to hunt, in a random order that depends on the seed; and the names of all mutants of their files."""
     files = list(all_sources())
-    for wanted in options.only or []:
-        if wanted not in files:
-            raise SystemExit(f"./run mutants-python: no mutants in '{wanted}' (files: {' '.join(files)})")
-    files = options.only or files
+    if options.only:
+        try:
+            files = sources_in(options.only, files)
+        except LookupError as error:
+            raise SystemExit(f"./run mutants-python: no mutants in '{error}' (files: {' '.join(files)})") from None
     everything = [mutant for file in files for mutant in mutants_of(file, (SOURCES / file).read_text())]
-    mutants = [mutant for mutant in everything if mutant.drawn(options.every)]
+    if options.named:
+        mutants = named(everything, options.named)
+    else:
+        mutants = [mutant for mutant in everything if mutant.drawn(options.every)]
     if options.part:
         part, parts = options.part
         mutants = mutants[len(mutants) * (part - 1) // parts : len(mutants) * part // parts]  # of few sources

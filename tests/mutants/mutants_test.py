@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 import textwrap
 import unittest
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import choice
 import pytest
+import reach
 import survivors
 from mutations import Mutant, mutants_of
 from reach import Test, statement_of, telling
+from selection import named, sources_in
 from trial import HUNG, SURVIVED, become_reaper, run, sources
 
 SOURCE = textwrap.dedent(
@@ -77,15 +83,40 @@ class Mutations(unittest.TestCase):
         assert all(mutant.drawn(4) for mutant in few)
 
 
+class Selection(unittest.TestCase):
+    SOURCES = ("a.py", "b.py", "torch/a.py", "torch/c.py")
+
+    def test_a_source_or_the_sources_of_a_folder(self) -> None:
+        for wanted, found in (
+            (["b.py"], ["b.py"]),
+            (["torch/"], ["torch/a.py", "torch/c.py"]),
+            (["./"], ["a.py", "b.py"]),
+            (["torch/c.py", "a.py", "torch/"], ["a.py", "torch/a.py", "torch/c.py"]),
+        ):
+            with self.subTest(wanted):
+                assert sources_in(wanted, self.SOURCES) == found
+
+    def test_a_name_without_a_source_is_an_error(self) -> None:
+        for name in ("c.py", "torch", "tor/", ""):
+            with self.subTest(name), pytest.raises(LookupError):
+                sources_in(["a.py", name], self.SOURCES)
+
+    def test_mutants_by_a_piece_of_their_names(self) -> None:
+        assert named(mutants(), ["{+ -> -} 2"]) == [one for one in mutants() if one.name.endswith("{+ -> -} 2")]
+        assert named(mutants(), ["Sum.added"]) == mutants()
+        assert named(mutants(), ["Sum.removed"]) == []
+
+
 class Reach(unittest.TestCase):
     def test_every_statement_of_a_function_tells_before_it_runs(self) -> None:
         told: list[tuple[str, int]] = []
         code = telling("sum.py", SOURCE).replace("from lockstep_reached import reached as _tell_reached", "")
-        scope: dict[str, object] = {"_tell_reached": lambda file, line: told.append((file, line))}
+        scope: dict[str, Any] = {"_tell_reached": lambda file, line: told.append((file, line))}
         exec(code + "\nresult = Sum().added()", scope)
         assert scope["result"] == 3
+        assert scope["Sum"].added.__doc__ == "One more."
         texts = [SOURCE.splitlines()[line - 1].strip() for _, line in told]
-        assert texts == ['"""One more."""', "if first < 0:", "return first + 2"]
+        assert texts == ["if first < 0:", "return first + 2"]
 
     def test_the_statement_of_a_line(self) -> None:
         lines = SOURCE.splitlines()
@@ -97,6 +128,22 @@ class Reach(unittest.TestCase):
         assert of("raise") == 'raise ValueError(f"{first} is negative", first + 1)'
         assert of("def added") == "if first < 0:"
         assert of("Numbers") is None
+
+    def test_only_a_recording_in_which_every_test_has_passed_is_kept(self) -> None:
+        test = {"name": "a", "seconds": 1.0, "reached": {"a.py": [1]}}
+        recordings: list[tuple[list[object], int | None]] = [([], None), ([], 70), ([test], 1), ([test, test], 0)]
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(reach, "SCRATCH", Path(name)),
+            mock.patch.object(reach, "_record", side_effect=recordings),
+            contextlib.redirect_stdout(io.StringIO()) as output,
+        ):
+            assert [len(reach.tests_of("test_package.py")) for _ in range(5)] == [0, 0, 1, 2, 2]
+        assert output.getvalue().splitlines() == [
+            "test_package.py has ended with the limit of 900 s: only 0 passed tests of it are used",
+            "test_package.py has ended with exit code 70: only 0 passed tests of it are used",
+            "test_package.py has ended with failed tests: only 1 passed tests of it are used",
+        ]
 
 
 class Choice(unittest.TestCase):

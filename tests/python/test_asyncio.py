@@ -238,6 +238,34 @@ def test_loops_in_several_threads(peers: Peers) -> None:
     peers(3, main)
 
 
+def test_a_loop_keeps_its_descriptor_while_another_one_begins(alone: Run) -> None:
+    """Both loops go on waiting through the descriptors that they have: none is opened anew."""
+
+    async def step() -> None:
+        work = alone.wait_for_world_async(2)
+        waiting = asyncio.ensure_future(work)
+        await asyncio.sleep(0)  # the task awaits its work now
+        work.abort("by the test")
+        with pytest.raises(lockstep.Aborted):
+            await in_time(waiting)
+
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        first.run_until_complete(step())
+        watcher = _asyncio._watchers[first]
+        second.run_until_complete(step())
+        assert _asyncio._watchers[first] is watcher
+        first.close()
+        third = asyncio.new_event_loop()
+        third.run_until_complete(step())
+        third.close()
+        assert first not in _asyncio._watchers  # closed before another one began
+        assert second in _asyncio._watchers
+    finally:
+        first.close()
+        second.close()
+
+
 def test_states_change_when_an_awaited_sync_is_over(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
         state = lockstep.State({"w": np.full(5, float(number)), "step": number}, revision=number)

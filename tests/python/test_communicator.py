@@ -6,6 +6,7 @@ import array
 import math
 import socket
 import threading
+import time
 from typing import Any, Callable
 
 import lockstep
@@ -528,19 +529,20 @@ def test_gather(peers: Peers, form: str, rank: int) -> None:
     assert [0, 0, 1, 1, 2, 2] in results
 
 
+@both_forms
 @pytest.mark.parametrize("rank", range(3))
-def test_gather_of_arrays_that_differ_in_size(peers: Peers, rank: int) -> None:
+def test_gather_of_arrays_that_differ_in_size(peers: Peers, form: str, rank: int) -> None:
     def main(run: Run, number: int) -> None:
         root = run.members()[rank]
         given = np.full(run.rank * 3, run.rank, np.float64)
         out = np.empty(20) if run.id == root else None
-        result = run.gather(given, root, out)
+        result = call(form, run, "gather", given, root, out)
         if run.id == root:
             assert result.blocks == (0, 3, 6)
             assert result.output.tolist() == [1.0] * 3 + [2.0] * 6
             assert np.shares_memory(result.output, out)
         with pytest.raises(lockstep.BufferTooSmall, match="the result needs 72"):
-            run.gather(given, root, np.empty(2) if run.id == root else None, tag=1)
+            call(form, run, "gather", given, root, np.empty(2) if run.id == root else None, tag=1)
 
     peers(3, main)
 
@@ -945,6 +947,28 @@ def test_with_leaves_politely_on_an_exception(coordinator: lockstep.Coordinator,
     assert results == [2, 2]
 
 
+def test_an_interrupt_in_a_with_block_waits_for_no_call(coordinator: lockstep.Coordinator) -> None:
+    """A call in flight that cannot end delays the end of the block by a second, not for ever."""
+    options: dict[str, Any] = {"founders": 2, "listen_host": "127.0.0.1"}
+    begun: list[tuple[lockstep.Work, float]] = []
+    with lockstep.Communicator(**options) as stays:
+        joining = stays.connect_async(coordinator.address, timeout=IN_TIME)
+
+        def interrupted() -> None:
+            with lockstep.connect(coordinator.address, timeout=IN_TIME, **options) as run:
+                joining.wait(IN_TIME)
+                begun.append((run.barrier_async(tag=1), time.monotonic()))
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        ((work, began),) = begun
+        assert time.monotonic() - began < 8  # seconds; a block that ends without an interrupt waits for ten
+        with pytest.raises(lockstep.Error):
+            work.wait(IN_TIME)
+        assert stays.barrier(timeout=IN_TIME).world_size == 1
+
+
 def test_with_says_nothing_more_when_the_run_is_over_already(coordinator: lockstep.Coordinator) -> None:
     with lockstep.connect(coordinator.address, listen_host="127.0.0.1") as run:
         run.leave()
@@ -1031,6 +1055,13 @@ def test_connect_gives_up_in_time(coordinator: lockstep.Coordinator) -> None:
         lockstep.connect("127.0.0.1:1", timeout=0.1, listen_host="127.0.0.1")
     with pytest.raises(lockstep.TimedOut):
         lockstep.connect(coordinator.address, founders=2, timeout=0.1, listen_host="127.0.0.1")
+
+
+def test_connect_gives_up_in_time_while_it_holds_a_state(coordinator: lockstep.Coordinator) -> None:
+    state = lockstep.State({"step": 3}, revision=3)
+    with pytest.raises(lockstep.TimedOut):
+        lockstep.connect(coordinator.address, founders=2, timeout=0.1, state=state, listen_host="127.0.0.1")
+    assert (state["step"], state.revision) == (3, 3)
 
 
 def test_peers_may_be_there_before_the_coordinator() -> None:

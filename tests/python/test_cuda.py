@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import lockstep
+import numpy as np
 import pytest
 from lockstep import _cuda, errors
+from lockstep.types import OPS, number_of
 from support import IN_TIME, Meeting, Peers, at_each_rank, says
+from test_array import Newest
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
@@ -175,16 +178,39 @@ def on_device(*shape: int, fill: float = 1) -> Any:
 def played(monkeypatch: pytest.MonkeyPatch) -> None:
     """PIECES of 64 bytes: 16 floats."""
     empty = torch.empty
+
+    def memory(*shape: int, device: Any = None, pin_memory: bool = False, **options: Any) -> Any:
+        assert not pin_memory or device == "cpu", "torch pins memory of the host, which the default device may not be"
+        return empty(*shape, device=device, **options)
+
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
-    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **options: empty(*shape, **options))
+    monkeypatch.setattr(torch, "empty", memory)
     monkeypatch.setattr(_cuda, "PIECE_BYTES", 64)
 
 
 def staged(run: Run, array: Any, out: Any = None, residual: Any = None, tag: int = 0, retry: bool = True) -> Any:
     """What run.all_reduce() does with tensors on a device."""
     return _cuda.all_reduce(run, array, out, residual, (0, tag, None, 0, retry, 0, 0, None, 0))
+
+
+def test_a_call_is_staged_with_all_of_its_arguments(alone: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If an array lies on a device."""
+    calls: list[tuple[Any, ...]] = []
+
+    def all_reduce(*arguments: Any) -> str:
+        calls.append(arguments)
+        return "the result"
+
+    monkeypatch.setattr(_cuda, "all_reduce", all_reduce)
+    array, out, residual = (Newest(np.ones(3, np.float32), device_type=2) for _ in range(3))
+    result: Any = alone.all_reduce(array, out, op="avg", tag=7, timeout=3.0, retry=False, residual=residual)
+    assert result == "the result"
+    ((run, *arrays, options),) = calls
+    assert run is alone
+    assert arrays == [array, out, residual]
+    assert options[:5] == (number_of(OPS, "avg", "op"), 7, 3.0, 0, False)
 
 
 @pytest.mark.usefixtures("played")
@@ -287,6 +313,27 @@ def test_after_a_failure_calls_still_meet(peers: Peers, count: int) -> None:
         return int(result.use)
 
     assert peers(3, main) == [count // 16] * 3
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize(("kind", "pieces"), [("list", 3), ("matrix", 2), ("number", 1)])
+@at_each_rank(2)
+def test_a_refused_call_ends_each_of_its_pieces_on_the_other_peer(peers: Peers, kind: str, pieces: int) -> None:
+    """Under the tag of the call, which both have used equally often afterwards."""
+
+    def main(run: Run, number: int) -> int:
+        matrix = on_device(6, 4)  # 96 bytes, in pieces of 64
+        given = {"list": [matrix, matrix], "matrix": matrix, "number": on_device()}[kind]
+        if number == 1:
+            with pytest.raises(lockstep.ArrayError, match=r"^residual: "):
+                staged(run, given, residual=given, tag=5)
+        else:
+            for _ in range(pieces):
+                with pytest.raises(lockstep.InvalidArgument, match="refused its all_reduce with tag 5: residual: "):
+                    run.all_reduce(torch.ones(16), tag=5, timeout=IN_TIME)
+        return int(run.barrier(tag=5, timeout=IN_TIME).use)
+
+    assert peers(2, main) == [pieces] * 2
 
 
 @pytest.mark.usefixtures("played")

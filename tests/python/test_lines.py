@@ -240,6 +240,15 @@ def test_one_thread_takes_all_lines(peers: Peers) -> None:
     assert peers(4, main) == [1] * 4
 
 
+def test_the_thread_of_lines_has_a_name_and_keeps_no_process_alive(processes: Processes) -> None:
+    program = """
+import threading, lockstep
+with lockstep.Communicator(listen_host="127.0.0.1"):
+    print([(thread.name, thread.daemon) for thread in threading.enumerate()[1:]])
+"""
+    assert ends_well(processes("-c", program)) == "[('lockstep-lines', True)]\n"
+
+
 def test_lines_come_before_the_interpreter_ends(processes: Processes, tmp_path: Path) -> None:
     program = """
 import sys, lockstep

@@ -122,6 +122,14 @@ def test_values_of_other_types(options: dict[str, Any], parts: list[str]) -> Non
     says(caught.value, parts)
 
 
+def test_a_long_value_is_cut_in_the_text_of_its_error() -> None:
+    whole, longer = "9" * 98, "9" * 99  # with the quotes 100 characters, and one more
+    with pytest.raises(TypeError, match=f"^ports is '{whole}'; allowed"):
+        lockstep.Communicator(ports=whole)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=rf"^ports is '{longer}\.\.\.; allowed"):
+        lockstep.Communicator(ports=longer)  # type: ignore[arg-type]
+
+
 def test_unknown_options_are_guessed() -> None:
     with pytest.raises(TypeError, match="unknown option 'founder'; did you mean 'founders'"):
         lockstep.Communicator(founder=2)  # type: ignore[call-arg]

@@ -9,6 +9,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import sim
+from support import Processes, ends_well
 
 OUTER_STEPS = 30
 
@@ -197,6 +198,28 @@ def test_a_program_may_connect_by_itself() -> None:
             return again.world_size
 
     assert sim.Swarm(peers=2).run(main).values == [2, 2]
+
+
+LOGS = """
+import logging, sys, lockstep
+from lockstep import sim
+
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(name)s: %(message)s")
+
+def main(run):
+    run.leave()
+    with lockstep.connect("coordinator.example:4000", founders=2, logger=logging.getLogger("own")) as again:
+        again.barrier()
+
+sim.Swarm(peers=2).run(main)
+"""
+
+
+def test_only_a_logger_of_the_program_hears_of_its_peers(processes: Processes) -> None:
+    """A thousand simulated peers would say too much."""
+    lines = ends_well(processes("-c", LOGS)).splitlines()
+    assert sum("left view=" in line for line in lines) == 2
+    assert {line.partition(":")[0] for line in lines} == {"own"}
 
 
 @pytest.mark.parametrize(

@@ -317,6 +317,92 @@ def test_a_state_that_a_lost_run_left_in_parts_does_not_vote_in_the_next(torn: i
         in_threads(again, 2)
 
 
+@at_each_rank(2)
+@pytest.mark.parametrize("form", ["blocking", "async"])
+def test_pieces_land_in_the_arrays_while_a_sync_runs(peers: Peers, form: str) -> None:
+    """An abort in the middle leaves a part of another state there, of which the result tells."""
+    count = PIECE * 8
+
+    def main(run: Run, number: int) -> None:
+        state = state_of(9 if number else 5, revision=9 if number else 5, count=count)
+        seen: list[bool] = []
+
+        def abort() -> None:
+            until(lambda: (state["f32"][:: PIECE // 4] == 9).any())
+            seen.append(True)
+            run.abort_all("a part is enough")
+
+        aborts = threading.Thread(target=abort, daemon=True)
+        if number == 0:
+            aborts.start()
+        with pytest.raises(lockstep.Aborted) as caught:
+            run.sync(state) if form == "blocking" else run.sync_async(state).wait(IN_TIME)
+        assert caught.value.result is not None
+        assert caught.value.result.state_undefined == (number == 0)
+        if number == 0:
+            aborts.join(IN_TIME)
+            assert seen
+            assert not (state["f32"] == 9).all()
+
+    peers(2, main, state_bytes_per_second=16_000_000)
+
+
+@at_each_rank(2)
+def test_staged_pieces_land_beside_the_arrays_until_all_are_there(peers: Peers) -> None:
+    count = PIECE * 8
+
+    def main(run: Run, number: int) -> None:
+        state = state_of(9 if number else 5, revision=9 if number else 5, count=count)
+        work = run.sync_async(state, staged=True)
+        if number == 0:
+            until(lambda: work.progress[0] > PIECE or work.done())
+            work.abort("a part is enough")
+        with pytest.raises(lockstep.Aborted) as caught:
+            work.wait(IN_TIME)
+        assert caught.value.result is not None
+        assert not caught.value.result.state_undefined
+        holds(state, 9 if number else 5)
+        run.sync(state, staged=True)
+        holds(state, 9)
+
+    peers(2, main, state_bytes_per_second=16_000_000)
+
+
+@at_each_rank(2)
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("form", ["blocking", "async"])
+def test_a_state_that_was_restored_votes_again(peers: Peers, form: str, is_new: bool) -> None:
+    """After a sync that ended while it wrote, a checkpoint of peer 0 wins: in the same State or in a new one."""
+    count = PIECE * 8
+
+    def main(run: Run, number: int) -> None:
+        state = state_of(9 if number else 5, revision=9 if number else 5, count=count)
+        work = run.sync_async(state)
+        if number == 0:
+            until(lambda: work.progress[0] > PIECE or work.done())
+            work.abort("a part is enough")
+        with pytest.raises(lockstep.Aborted) as caught:
+            work.wait(IN_TIME)
+        assert caught.value.result is not None
+        assert caught.value.result.state_undefined == (number == 0)
+        if number == 0:
+            checkpoint = state_of(7, revision=10, count=count)
+            if is_new:
+                state = checkpoint
+            else:
+                state.revision = 10
+                for name in state:
+                    state[name] = checkpoint[name]
+        restored = number == 0
+        if form == "blocking":
+            run.sync(state, restored=restored)
+        else:
+            run.sync_async(state, restored=restored).wait(IN_TIME)
+        holds(state, 7)
+
+    peers(2, main, state_bytes_per_second=16_000_000)
+
+
 @at_each_rank(3)
 def test_strategies(peers: Peers) -> None:
     def main(run: Run, number: int) -> None:
@@ -582,6 +668,42 @@ def test_a_newcomer_fetches_while_it_waits(
 
     peers(2, main)
     assert not failures
+
+
+@pytest.mark.parametrize("form", ["blocking", "async"])
+def test_a_blank_state_takes_an_older_revision(alone: Run, coordinator: lockstep.Coordinator, form: str) -> None:
+    alone.publish(lockstep.State({"w": np.full(4, 4.0), "step": 4}, revision=4), tag=9)
+    with lockstep.Communicator(listen_host="127.0.0.1") as run:
+        joining = run.connect_async(coordinator.address, timeout=IN_TIME)
+        state = lockstep.State({"w": np.zeros(4), "step": 9}, revision=9)
+        if form == "blocking":
+            run.prefetch(state, blank=True, tag=9, timeout=IN_TIME)
+        else:
+            run.prefetch_async(state, blank=True, tag=9, timeout=IN_TIME).wait(IN_TIME)
+        assert (state.revision, state["step"], state["w"].tolist()) == (4, 4, [4.0] * 4)
+        alone.wait_for_world(2, timeout=IN_TIME)
+        joining.wait(IN_TIME)
+
+
+def test_a_peer_that_connects_with_a_state_holds_what_is_published(
+    alone: Run, coordinator: lockstep.Coordinator
+) -> None:
+    state = lockstep.State({"w": np.zeros(4), "step": 0})
+    options: dict[str, Any] = {"listen_host": "127.0.0.1", "timeout": IN_TIME}
+
+    def newcomer() -> None:
+        with lockstep.connect(coordinator.address, state=state, tag=9, **options):
+            assert (state.revision, state["step"], state["w"].tolist()) == (4, 4, [4.0] * 4)
+            joined.append(True)
+
+    joined: list[bool] = []
+    thread = threading.Thread(target=newcomer, daemon=True)
+    thread.start()
+    alone.publish(lockstep.State({"w": np.full(4, 4.0), "step": 4}, revision=4), tag=9)
+    until(lambda: alone.holding == 1)
+    alone.wait_for_world(2, timeout=IN_TIME)
+    thread.join(IN_TIME)
+    assert joined
 
 
 def test_publishing_is_for_members(coordinator: lockstep.Coordinator) -> None:

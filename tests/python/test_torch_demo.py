@@ -245,6 +245,28 @@ def test_other_rates_are_refused_by_all(peers: Peers) -> None:
     assert [text for _, text in told] == [wanted] * 2
 
 
+@pytest.mark.parametrize(
+    "laid_out",
+    [lambda given: given.t().contiguous().t(), lambda given: torch.stack([given, given], -1)[..., 0]],
+    ids=["transposed", "every other element"],
+)
+def test_the_layout_of_a_gradient_changes_no_bit(laid_out: Any) -> None:
+    """Of a matrix with tiles of all four sizes, whose gradient native code cannot read where it lies."""
+
+    def trained(layout: Any) -> bytes:
+        model = torch.nn.Linear(10, 14, bias=False)
+        with torch.no_grad():
+            model.weight.copy_(torch.from_numpy(reference.scattered(140, 3)).view(14, 10))
+        with DeMo(None, model, lr=0.125, topk=3, chunk=4) as sync:
+            for step in range(3):
+                model.weight.grad = layout(torch.from_numpy(reference.scattered(140, 4 + step)).view(14, 10))
+                sync.step()
+        return reference.flat(model).tobytes()
+
+    assert not laid_out(torch.ones(14, 10)).is_contiguous()
+    assert trained(laid_out) == trained(lambda given: given)
+
+
 def test_a_missing_gradient_counts_as_zeros() -> None:
     model = make_small()
     before = reference.flat(model)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import threading
 import time
 import types
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, Callable
 
 import lockstep
 import pytest
+from support import in_threads
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -19,6 +21,7 @@ import lockstep.torch as lt  # noqa: E402
 from lockstep.torch._chain import Chain, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
 from lockstep.torch._place import Place  # noqa: E402
+from lockstep.torch._process_group import ProcessGroup  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
 from lockstep.torch._work import Ended  # noqa: E402
@@ -212,6 +215,108 @@ def test_a_replica_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         lt.Replica(run, 0, 1).attach(torch.nn.Linear(1, 1))
 
 
+@pytest.fixture
+def two_ranks() -> Iterator[list[Any]]:
+    """The groups of two ranks, which are threads of this process."""
+    store = torch.distributed.HashStore()
+    groups: list[Any] = [None, None]
+
+    def come(rank: int) -> None:
+        groups[rank] = ProcessGroup(store, rank, 2, SOON, lt.Options())
+
+    in_threads(come, 2)
+    yield groups
+    in_threads(lambda rank: groups[rank].shutdown(), 2)
+
+
+@pytest.mark.parametrize("timeout", [0.25, timedelta(milliseconds=250)], ids=["seconds", "timedelta"])
+def test_a_monitored_barrier_ends_at_its_own_limit(two_ranks: list[Any], timeout: Any) -> None:
+    came, late = two_ranks
+    in_threads(lambda rank: lt.monitored_barrier(two_ranks[rank], 20), 2)
+    wanted = r"Rank 0 timed out in monitoredBarrier: Rank 1 failed to pass monitoredBarrier in 250 ms"
+    with pytest.raises(lt.CollectiveError, match=wanted):
+        lt.monitored_barrier(came, timeout)
+    with pytest.raises(lt.CollectiveError, match="Rank 1 successfully reached monitoredBarrier, but received errors"):
+        lt.monitored_barrier(late, timeout)
+
+
+def failures_of(calls: list[Callable[[], Any]]) -> list[str]:
+    """What the calls of each rank, made at once, raise."""
+    texts = [""] * len(calls)
+
+    def make(rank: int) -> None:
+        try:
+            work = calls[rank]()
+            if work is not None:
+                work.wait()
+        except Exception as error:
+            texts[rank] = str(error)
+
+    in_threads(make, len(calls))
+    return texts
+
+
+def test_a_tensor_with_other_sizes_is_named_as_input_or_output(two_ranks: list[Any]) -> None:
+    """On the rank that has it and on the other one."""
+    two, three, four = torch.ones(2), torch.ones(3), torch.ones(4)
+    for call, right, wrong, text in (
+        ("reduce_scatter_single", (two, four), (two, three), "input has 3 elements; a group of 2 needs 4"),
+        ("all_gather_single", (four, two), (three, two), "output has 3 elements; a group of 2 needs 4"),
+    ):
+        for refuses in range(2):
+            given = [wrong if rank == refuses else right for rank in range(2)]
+            texts = failures_of(
+                [functools.partial(getattr(group, call), *arrays) for group, arrays in zip(two_ranks, given)]
+            )
+            assert texts[refuses] == text
+            assert texts[1 - refuses].endswith(text)
+
+
+@pytest.mark.parametrize("root", range(2))
+def test_a_root_gets_sums_of_what_each_rank_has_multiplied(two_ranks: list[Any], root: int) -> None:
+    given = [[torch.full((3,), 2.0 + rank), torch.full((2,), 4.0 + rank).double()] for rank in range(2)]
+
+    def reduce(rank: int) -> None:
+        opts = torch.distributed.ReduceOptions()
+        opts.reduceOp, opts.rootRank = torch.distributed._make_nccl_premul_sum(0.5), root
+        two_ranks[rank].reduce(given[rank], opts).wait()
+
+    in_threads(reduce, 2)
+    assert [tensor.tolist() for tensor in given[root]] == [[2.5] * 3, [4.5] * 2]
+    other = 1 - root
+    assert [tensor.tolist() for tensor in given[other]] == [[2.0 + other] * 3, [4.0 + other] * 2]
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (1, 3), (3, 0)])
+def test_each_rank_gets_its_part_of_a_sum_of_lists(two_ranks: list[Any], sizes: tuple[int, int]) -> None:
+    """Parts of one size, and of sizes that differ; each of the two lists of a rank has an output of its own."""
+    outputs = [[torch.full((size,), -1.0) for _ in range(2)] for size in sizes]
+
+    def reduce_scatter(rank: int) -> None:
+        given = [[torch.full((size,), 10.0 * place + rank + at) for place, size in enumerate(sizes)] for at in range(2)]
+        two_ranks[rank].reduce_scatter(outputs[rank], given).wait()
+        assert [part[0].item() for part in given[0] if part.numel()] == [  # only read
+            10.0 * place + rank for place, size in enumerate(sizes) if size
+        ]
+
+    in_threads(reduce_scatter, 2)
+    for rank, size in enumerate(sizes):
+        assert [part.tolist() for part in outputs[rank]] == [[20.0 * rank + 1 + 2 * at] * size for at in range(2)]
+
+
+@pytest.mark.parametrize("asks_first", [False, True])
+def test_the_future_of_a_transfer_is_over_when_wait_returns(two_ranks: list[Any], asks_first: bool) -> None:
+    received = torch.zeros(3)
+    works = [two_ranks[0].send([torch.full((3,), 7.0)], 1, 5), two_ranks[1].recv([received], 0, 5)]
+    for work in works:
+        future = work.get_future() if asks_first else None
+        assert work.wait()
+        future = future if future is not None else work.get_future()
+        assert future.done()
+        assert future.value()[0].tolist() == [7.0] * 3
+        assert (work.is_completed(), work.is_success(), work.exception()) == (True, True, None)
+
+
 def coo(places: list[int], values: list[float]) -> torch.Tensor:
     return torch.sparse_coo_tensor(
         torch.tensor([places], dtype=torch.int64), torch.tensor(values), (5,), check_invariants=True
@@ -237,6 +342,38 @@ def test_sparse_tensors_are_added_up() -> None:
         assert total.tolist() == [7.0, 3.0, 0.0, 0.0, 8.0]
     for total in sum_of_coo([coo([2], [1.0]), coo([3], [1.0])], "avg"):
         assert total.tolist() == [0.0, 0.0, 0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("op", [torch.distributed.ReduceOp.SUM, torch.distributed.ReduceOp.AVG])
+def test_ranks_exchange_sparse_tensors_and_others_in_one_call(two_ranks: list[Any], op: Any) -> None:
+    given = [
+        [coo([1, 4], [1.0, 3.0]), torch.full((2,), 2.0), coo([], [])],
+        [coo([0, 4], [5.0, 1.0]), torch.full((2,), 6.0), coo([2], [8.0])],
+    ]
+
+    def reduce(rank: int) -> None:
+        opts = torch.distributed.AllreduceOptions()
+        opts.reduceOp = op
+        two_ranks[rank].allreduce(given[rank], opts).wait()
+
+    in_threads(reduce, 2)
+    part = 0.5 if op == torch.distributed.ReduceOp.AVG else 1.0
+    for first, dense, second in given:
+        assert first.to_dense().tolist() == [5.0 * part, 1.0 * part, 0.0, 0.0, 4.0 * part]
+        assert dense.tolist() == [8.0 * part] * 2
+        assert second.to_dense().tolist() == [0.0, 0.0, 8.0 * part, 0.0, 0.0]
+
+
+def test_a_rank_refuses_a_sparse_tensor_for_both(two_ranks: list[Any]) -> None:
+    def begin(rank: int) -> Any:
+        opts = torch.distributed.AllreduceOptions()
+        opts.reduceOp = torch.distributed.ReduceOp.MAX if rank else torch.distributed.ReduceOp.SUM
+        return two_ranks[rank].allreduce([coo([1], [1.0])], opts)
+
+    told, refused = failures_of([functools.partial(begin, rank) for rank in range(2)])
+    assert refused == "sparse tensors have no max; allowed: SUM and AVG"
+    assert told.endswith(refused)
+    assert "refused its all_reduce" in told
 
 
 def test_sparse_tensors_that_differ_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from lockstep.torch import (  # noqa: E402
     Wire,
 )
 from lockstep.torch import _pieces as pieces  # noqa: E402
-from lockstep.torch._flat import Borrowed, Fragment  # noqa: E402
+from lockstep.torch._flat import Borrowed, Fragment, zeros  # noqa: E402
 from lockstep.torch._local_updates import LocalUpdates  # noqa: E402
 
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
@@ -232,6 +233,20 @@ def resident() -> Iterator[int]:
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         refs.write_text("5")
         yield int(line.split()[1]) << 10
+
+
+@pytest.mark.parametrize("advice", [None, -1], ids=["no name for it", "no such advice"])
+def test_memory_needs_no_huge_pages(advice: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without them gives usual pages."""
+    if advice is None:
+        monkeypatch.delattr(mmap, "MADV_HUGEPAGE", raising=False)
+    else:
+        monkeypatch.setattr(mmap, "MADV_HUGEPAGE", advice, raising=False)
+    array = zeros(LARGE, pinned=False)
+    assert array.shape == (LARGE,)
+    assert array.dtype == np.float32
+    assert not array.any()
+    array[-1] = 1  # may be written to
 
 
 @pytest.mark.parametrize("count", [1, 2])

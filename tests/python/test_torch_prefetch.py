@@ -24,6 +24,7 @@ from lockstep.torch import (  # noqa: E402
     RunSampler,
     SketchedSGD,
 )
+from lockstep.torch import _pieces as pieces  # noqa: E402
 
 STEPS, ROUNDS, NEWCOMER = 2, 6, 2
 
@@ -171,6 +172,21 @@ def test_it_enters_before_a_reduction_and_has_the_state(strategy: str, coordinat
             if outer in peers[number].outer:
                 assert peers[number].outer[outer][1] == theta.tobytes(), f"outer step {outer}"
     assert len(used) == len(set(used)) == 3 * STEPS * (2 * ROUNDS + ROUNDS - 3)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_it_enters_before_a_reduction_in_pieces_too(
+    strategy: str, coordinator: lockstep.Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PIECE": 256, "NEAR": 3, "FAR": 5, "SMALL": 0}.items():
+        monkeypatch.setattr(pieces, name, value)
+    peers = run_peers(coordinator.address, STRATEGIES[strategy])
+    assert peers[NEWCOMER].began == 3 * STEPS
+    for outer in range(1, ROUNDS + 1):
+        seen = {peer.outer[outer] for peer in peers if outer in peer.outer}
+        assert len(seen) == 1, f"outer step {outer}: parameters or buffers differ"
+        ((contributors, *_),) = seen
+        assert len(contributors) == (2 if outer < 3 else 3)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

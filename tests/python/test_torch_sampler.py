@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import lockstep
 import numpy as np
@@ -24,6 +24,7 @@ from lockstep.torch import (  # noqa: E402
     DiLoCo,
     JustOneByte,
     LocalSGD,
+    Replica,
     RunSampler,
     StreamingDiLoCo,
     by_bytes,
@@ -75,6 +76,48 @@ def test_without_shuffle_the_order_is_that_of_the_data() -> None:
     data = RunSampler(5, sync, batch=2, shuffle=False)
     with sync:
         assert draw(sync, data, 4) == [[0, 1], [2, 3], [4, 0], [1, 2]]
+
+
+def test_a_replica_gives_each_shard_samples_of_its_own(peers: Peers) -> None:
+    def main(run: Any, shard: int) -> list[int]:
+        model, inner = parts()
+        sync = LocalSGD(Replica(run, shard, 2), model, inner, inner_steps=2)
+        with pytest.raises(ValueError, match="data has 1 samples for 2 shards; allowed: at least as many"):
+            RunSampler(1, LocalSGD(Replica(run, shard, 2), model, inner, inner_steps=2))
+        data = RunSampler(11, sync, batch=1, shuffle=False)
+        with sync:
+            return flat(draw(sync, data, 6))
+
+    drawn = peers(2, main, each=lambda shard: {"group": shard, "gang": 7, "gang_size": 2})
+    assert drawn == [[0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 1]]
+
+
+class Example(NamedTuple):
+    x: Any
+    label: str
+
+
+@pytest.mark.parametrize(
+    ("example", "of"),
+    [
+        (lambda x: x, lambda batch: batch),
+        (lambda x: (x, "label"), lambda batch: batch[0]),
+        (lambda x: [[x], "label"], lambda batch: batch[0][0]),
+        (lambda x: {"x": x, "label": "label"}, lambda batch: batch["x"]),
+        (lambda x: Example(x, "label"), lambda batch: batch.x),
+    ],
+    ids=["tensor", "tuple", "list in a list", "mapping", "NamedTuple"],
+)
+def test_the_tensors_of_a_batch_go_to_the_device(example: Callable[[Any], Any], of: Callable[[Any], Any]) -> None:
+    sync = local(None)
+    data = RunSampler([example(torch.full((3,), float(number))) for number in range(4)], sync, batch=2)
+    with sync:
+        here = data.next()
+        sync.step()
+        there = data.next(device="meta")  # a device that every torch has
+    assert type(there) is type(here)
+    assert (of(here).device.type, of(there).device.type) == ("cpu", "meta")
+    assert of(there).shape == of(here).shape == (2, 3)
 
 
 def test_the_counters_decide() -> None:

@@ -97,6 +97,8 @@ def test_alone_is_a_world_of_one(strategy: Any, coordinator: lockstep.Coordinato
             assert sync.is_leader
             assert sync.world == 1
             assert sync.outer_step == sum(info.outer for info in infos) == (9 if strategy is DataParallel else 3)
+            members = () if run is None else (run.id,)
+            assert all(info.contributors == (members if info.outer else ()) for info in infos)
         return bits(model)
 
     with lockstep.connect(coordinator.address, listen_host="127.0.0.1", timeout=IN_TIME) as run:
@@ -116,6 +118,28 @@ def test_alone_with_rate_one_nothing_changes() -> None:
         trains(sync, model, inner, 8)
     for one, other in zip(plain.parameters(), model.parameters()):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("strategy", RESUMABLE)
+def test_several_inner_optimizers_train_as_one(strategy: Any, kind: Any) -> None:
+    options = {} if strategy is DataParallel else {"inner_steps": 2}
+
+    def learn(layers: Any) -> bytes:
+        model = model_of(1)
+        inner = kind(torch.optim.SGD(part, lr=0.125) for part in layers(model))
+        with strategy(None, model, inner if len(inner) > 1 else inner[0], **options) as sync:
+            for step in range(6):
+                x = torch.randn(8, 6, generator=torch.Generator().manual_seed(step))
+                model.zero_grad()
+                (model(x) - x.flip(1)).square().mean().backward()
+                for one in inner:
+                    one.step()
+                sync.step()
+        return bits(model)
+
+    one_for_each = learn(lambda model: [model[0].parameters(), model[2].parameters()])
+    assert one_for_each == learn(lambda model: [model.parameters()])
 
 
 def test_one_inner_step_of_sgd_is_data_parallel(peers: Peers) -> None:
@@ -229,13 +253,16 @@ def test_a_lost_peer_goes_on_with_what_it_had(coordinator: lockstep.Coordinator)
             assert sync.outer_step == 3
 
 
-def test_newcomers_take_over_frozen_parameters_too(peers: Peers) -> None:
+@pytest.mark.parametrize("strategy", RESUMABLE)
+def test_newcomers_take_over_frozen_parameters_too(strategy: Any, peers: Peers) -> None:
+    options = {} if strategy is DataParallel else {"inner_steps": 2}
+
     def main(run: Any, number: int) -> bytes:
         model = model_of(number)
         for parameter in model[0].parameters():
             parameter.requires_grad_(False)
         inner = adam(model)
-        with DiLoCo(run, model, inner, inner_steps=2) as sync:
+        with strategy(run, model, inner, **options) as sync:
             assert set(sync.global_state_dict()["parameters"]) == {"2.weight", "2.bias"}
             assert set(sync.global_state_dict()["model"]) == {"0.weight", "0.bias"}
             trains(sync, model, inner, 2, seed=number)

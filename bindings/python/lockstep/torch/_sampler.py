@@ -219,6 +219,7 @@ def _moved(batch: Any, device: Any) -> Any:
         return batch.to(device)
     if isinstance(batch, Mapping):
         return {name: _moved(part, device) for name, part in batch.items()}
-    if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
-        return type(batch)(_moved(part, device) for part in batch)
+    if isinstance(batch, (list, tuple)):
+        parts = [_moved(part, device) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)  # a NamedTuple takes its fields
     return batch
