@@ -14,6 +14,22 @@ namespace lockstep::coordinator {
 
 namespace {
 
+// Of a broadcast. Direct, a rank has the tensor from the root or from owners, and the root is done once all have
+// launched the round. Around the ring, a rank has the tensor from its upstream neighbour.
+template <typename IsDone>
+bool has_passed(PeerId root, const std::vector<wire::Member>& members, std::size_t lost, IsDone is_done) {
+  const std::size_t n = members.size();
+  const bool of_root = members[lost].id == root;
+  bool behind = false;  // a survivor downstream of the lost rank is done
+  for (std::size_t hop = 1; hop < n; ++hop) {
+    std::size_t rank = lost + hop;
+    if (rank >= n) rank -= n;
+    if (members[rank].id == root) return behind && is_done(rank);
+    behind = behind || is_done(rank);
+  }
+  return of_root && behind;
+}
+
 // Whether the results of the survivors, all of them done, prove that a lost member took part (rule 13 of
 // docs/protocol.md). `is_done(rank)`: that rank is a survivor and done. A round without bytes proves nothing.
 template <typename IsDone>
@@ -29,17 +45,7 @@ bool took_part(const wire::Descriptor& what, const std::vector<wire::Member>& me
         if (has_chunk && is_done(rank)) return true;
       }
       return false;
-    case wire::Collective::kBroadcast:
-      if (what.count == 0) return false;
-      // Direct: a rank has the tensor from the root, or from owners; the root is done once all have launched the round.
-      for (std::size_t rank = 0; rank < n; ++rank) {
-        if (members[rank].id == what.root && rank != lost && !is_done(rank)) return false;
-      }
-      // Around the ring: a rank has the tensor from its upstream neighbour.
-      for (std::size_t rank = (lost + 1) % n; members[rank].id != what.root && rank != lost; rank = (rank + 1) % n) {
-        if (is_done(rank)) return true;
-      }
-      return false;
+    case wire::Collective::kBroadcast: return what.count > 0 && has_passed(what.root, members, lost, is_done);
     case wire::Collective::kScatter:
     case wire::Collective::kAllToAll: return true;  // every size was received, and then every block
     case wire::Collective::kGather:                 // the root has all blocks

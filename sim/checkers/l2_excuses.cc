@@ -213,7 +213,9 @@ std::uint64_t Excuses::disturbances(const std::vector<std::uint32_t>& processes,
   };
   std::uint64_t count = 0;
   for (const Excuse& excuse : excuses_) {
-    if (!excuse.rule.quiet && !excuse.rule.breaks) continue;
+    // On a line that has become much slower, a stripe may stand still beside others that fill it, and is dropped.
+    const bool slows = excuse.entry.fault == Fault::kSlow;
+    if (!excuse.rule.quiet && !excuse.rule.breaks && !slows) continue;
     const Instant end = excuse.rule.lasts == Lasts::kForEver ? excuse.begin : excuse.end;
     const bool hits = excuse.rule.subject == Subject::kHosts
                           ? host_is_in(excuse.entry.a) && host_is_in(excuse.entry.b)

@@ -55,7 +55,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--only",
         metavar="FILE",
         action="append",
-        help="only this source, such as torch/_dct.py; or the sources of a folder: torch/, or ./ for those outside torch",
+        help="only this source, such as torch/_dct.py; or the sources of a folder: torch/, or ./ outside of it",
     )
     parser.add_argument(
         "--named", metavar="TEXT", action="append", help="only mutants with this text in their names, whatever --every"
