@@ -69,7 +69,8 @@ class Liars {
     return std::ranges::any_of(names_, [&](const std::string& name) { return names(text, name); });
   }
   // A final of a ring whose partial sum has not passed the next member: the one before may have made it up. Or the
-  // sizes of an all-gather's blocks, which it changed on their way around the ring: two members behind it disagree.
+  // sizes of an all-gather's blocks, which it changed on their way around the ring, or told differently: two others
+  // disagree.
   static bool is_passed_on(const trace::Event& event) {
     return event.text.find("a segment that no round expects") != std::string::npos ||
            event.text.find("a Ready that does not fit its round") != std::string::npos;

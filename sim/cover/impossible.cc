@@ -224,6 +224,8 @@ constexpr Reason kUnreached[] = {
     {kRoundMessage, "held", "AskDigests",
      "a receiver asks for the digests of an attempt that this member has given up, and that waits for a proposal"},
     {kRoundMessage, "given-up", "Done", "a member is done with an attempt whose memory another member takes back"},
+    {kRoundEvent, "given-up", "Admitting", "a member hears of another's admit while a round takes its memory back"},
+    {kCoordinatorMessage, "admitting", "Claim", "a claim comes between an admission's proposal and its last answer"},
     {kCoordinatorMessage, "seeing-off", "CallWaits", "a leaver waits long in its last round"},
     {kPeerFault, "stuck", "mute lie",
      "a host begins to lie, or falls silent, while a refused round waits for its verdict"},
