@@ -112,16 +112,16 @@ TEST_F(LongWaits, LooksAreThreeHeartbeatsApart) {
 
 // A call was told that had moved a byte since, because the other calls had brought the next look forward.
 TEST_F(LongWaits, ACallThatHasMovedAByteInThreeHeartbeatsIsNotToldBesideOthers) {
-  constexpr std::uint32_t kSegment = 1024;
-  constexpr std::uint64_t kElements = std::uint64_t{30} * kSegment / sizeof(float);
-  launch(Collective::kAllReduce, 7, kElements, kElements);
-  const std::uint64_t right = checksum(std::vector<std::byte>(kSegment, std::byte{1}));
+  constexpr std::uint32_t kPiece = 1024;
+  constexpr std::uint64_t kAll = std::uint64_t{30} * kPiece / sizeof(float);
+  launch(Collective::kAllReduce, 7, kAll, kAll);
+  const std::uint64_t right = checksum(std::vector<std::byte>(kPiece, std::byte{1}));
   for (std::uint32_t i = 0; i < 5; ++i) {
     for (std::uint64_t tag = 100; tag < 103; ++tag) {
       launch(Collective::kBarrier, tag);
       pass(milliseconds(400));
     }
-    low->say_segment({key(7), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{20 + i}, kSegment}, std::byte{1},
+    low->say_segment({key(7), AttemptId{1}, wire::Phase::kReduceScatter, SegmentIndex{20 + i}, kPiece}, std::byte{1},
                      right);
   }
   EXPECT_FALSE(said().empty());

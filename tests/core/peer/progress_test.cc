@@ -81,9 +81,9 @@ struct Lines : Peer3 {
 // The peer has dialled `high` and has measured the round trip. `low` has dialled the peer, which knows no round trip.
 static_assert(fuzz::kRoundTrip == milliseconds(2));
 constexpr struct Neighbour {
-  FarEnd* Peer3::*end;
+  FarEnd* Peer3::*end = nullptr;
   PeerId id;
-  std::int64_t eight_round_trips;  // milliseconds
+  std::int64_t eight_round_trips = 0;  // milliseconds
 } kNeighbours[] = {{&Peer3::low, kLow, 0}, {&Peer3::high, kHigh, 16}};
 
 TEST(LinkProgress, ADrippingLinkIsReportedAtOnce) {

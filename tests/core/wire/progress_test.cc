@@ -149,7 +149,7 @@ TEST(Progress, ThePauseIsKnownFromTheFourthSignOfProgressOn) {
   for (const int ms : {1600, 1601, 1602}) line.frame(ms);
   EXPECT_EQ(line.progress.pause(), Duration{});
   line.frame(1603);
-  EXPECT_EQ(line.progress.pause(), nanoseconds(1'600'000'000LL * 15 * 15 * 15 / (16 * 16 * 16)));
+  EXPECT_EQ(line.progress.pause(), nanoseconds(1'600'000'000LL * 15 * 15 * 15 / 4096));
 }
 
 TEST(Progress, FramesAreProgressHoweverSmall) {
