@@ -371,6 +371,39 @@ TEST_F(RoundsOfThree, ABroadcastDoesNotCommitWithoutALostLastMember) {
   EXPECT_EQ(verdicts.front().status, Status::kPeerLost);
 }
 
+// Direct, only the root knows that all have launched the round; around the ring, a survivor downstream of the lost
+// member shows it. Each member plays the root and the one that is lost.
+TEST_F(RoundsOfThree, ABroadcastCommitsWithoutALostMemberIfItsRootAndARankBehindItShowThatItTookPart) {
+  const PeerId ring[] = {kA, kB, kC};
+  const auto status_without = [&](PeerId root, const std::set<PeerId>& lost) {
+    Rounds rounds = rounds_;
+    wire::Done broadcast = done(Collective::kBroadcast);
+    broadcast.what.root = root;
+    Rounds::Change change;
+    change.lost = lost;
+    wire::View next = view_;
+    next.number = ViewNumber{2};
+    for (const PeerId peer : ring) {
+      if (lost.contains(peer)) {
+        std::erase_if(next.members, [&](const wire::Member& member) { return member.id == peer; });
+        continue;
+      }
+      rounds.on_done(peer, broadcast);
+      change.flushed[peer] = {open(true, false)};
+    }
+    const auto verdicts = rounds.verdicts(change, next);
+    return verdicts.size() == 1 ? verdicts.front().status : Status::kInternal;
+  };
+  for (std::size_t root = 0; root < 3; ++root) {
+    const PeerId behind = ring[(root + 1) % 3];
+    const PeerId before = ring[(root + 2) % 3];
+    EXPECT_EQ(status_without(ring[root], {ring[root]}), Status::kOk) << root;
+    EXPECT_EQ(status_without(ring[root], {behind}), Status::kOk) << root;
+    EXPECT_EQ(status_without(ring[root], {before}), Status::kPeerLost) << root << ": nobody is behind it";
+    EXPECT_EQ(status_without(ring[root], {ring[root], behind}), Status::kPeerLost) << root << ": the root is gone, too";
+  }
+}
+
 // Only the root has the result, which proves that everybody took part. Without the root nothing is proven.
 TEST_F(RoundsOfThree, AReduceOrAGatherCommitsWithoutALostMemberIfItsRootSurvives) {
   for (const Collective collective : {Collective::kReduce, Collective::kGather}) {
