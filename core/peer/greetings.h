@@ -44,7 +44,7 @@ class Greetings {
 
   // ---- rank parameters: once around the ring; direct, in Ready ----
 
-  // What downstream may not know yet.
+  // Tells the downstream neighbour the parameters that it may not know yet. Does nothing in a direct attempt.
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.
   [[nodiscard]] bool learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);

@@ -32,7 +32,7 @@ namespace lockstep::peer {
 [[nodiscard]] inline bool has_rank_parameters(const Request& request) {
   return wire::has_blocks(request.collective) || request.weight.has_value();
 }
-// Why this is no rank parameter of that rank; nothing: it is one.
+// Returns why this value cannot be the parameter of that rank; empty if it can.
 [[nodiscard]] std::optional<std::string> validate_rank_parameter(const Request& request, Rank rank,
                                                                  std::uint64_t value);
 

@@ -245,7 +245,7 @@ void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
     if (attempt.sender(peer) && !mutant(Mutant::kReadyNotRepeated)) greetings_.announce(round, peer, stream);
     const std::optional<Rank> receiver = attempt.receiver(peer);
     if (!receiver) continue;
-    if (attempt.downstream_ready && !attempt.direct) greetings_.tell_rank_parameters(round, peer);
+    if (attempt.downstream_ready) greetings_.tell_rank_parameters(round, peer);
     if (attempt.operation) greetings_.offer_again(round, *receiver, stripe, stream);
   }
 }

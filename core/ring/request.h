@@ -170,7 +170,7 @@ inline std::uint64_t direct_room(const Request& request) {
     all += its <= kWholeBytes ? its * kRanks : its;
   }
   if (request.collective == Collective::kAllReduce) return std::min(all, std::clamp(bytes / 16, kUsual, kMost));
-  const bool straight = request.collective == Collective::kReduce && goes_straight(bytes, 2);
+  const bool straight = request.collective == Collective::kReduce && bytes <= kUnderWay;
   return request.tensors.size() * kRanks * element + (straight ? std::min(bytes * kRanks, 2 * kUnderWay) : 0);
 }
 

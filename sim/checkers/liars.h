@@ -68,9 +68,8 @@ class Liars {
   [[nodiscard]] bool names_a_liar(std::string_view text) const {
     return std::ranges::any_of(names_, [&](const std::string& name) { return names(text, name); });
   }
-  // A final of a ring whose partial sum has not passed the next member: the one before may have made it up. Or the
-  // sizes of an all-gather's blocks, which it changed on their way around the ring, or told differently: two others
-  // disagree.
+  // Two honest members quarrel because of a liar. The liar has made up a final of a ring, whose partial sum has not
+  // passed the next member. Or it has told the two different sizes of the blocks of an all-gather.
   static bool is_passed_on(const trace::Event& event) {
     return event.text.find("a segment that no round expects") != std::string::npos ||
            event.text.find("a Ready that does not fit its round") != std::string::npos;

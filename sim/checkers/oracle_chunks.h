@@ -87,7 +87,7 @@ inline wire::Algorithm asked(const ring::Request& request) {
   const bool coarse = row_of(request.formats.up).code_bits < 8;
   return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }
-// What a broadcast or a reduce does without the ring. A MiB is under way on a line of 40 ms and 200 Mbit/s. The root's
+// The ways of the bytes of a broadcast or a reduce. A line of 40 ms and 200 Mbit/s has a MiB under way. The root's
 // line carries the bytes once for each of the others, in one hop; or twice, in two hops, with the others' help; the
 // ring takes as many hops as there are others, and carries the bytes once.
 enum class RootWay { kStraight, kThroughOwners, kAround };

@@ -147,6 +147,17 @@ RC_GTEST_PROP(RingAllReduce, AnAbortRestoresTheInput, (std::uint64_t seed)) {
   for (std::uint32_t rank = 0; rank < test.world; ++rank) RC_ASSERT(test.ring.input(rank) == before[rank]);
 }
 
+// All ranks have ended without a fault, and agree.
+void expect_complete(const support::RingOfOperations& ring, std::uint32_t world) {
+  RC_ASSERT(ring.fault().empty());
+  RC_ASSERT(ring.slots_in_use() == 0U);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    RC_ASSERT(ring.operation(rank).complete());
+    RC_ASSERT(ring.operation(rank).jobs_running() == 0U);
+    RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
+  }
+}
+
 // ---- both algorithms, native ----
 
 constexpr wire::Algorithm kBoth[] = {wire::Algorithm::kRing, wire::Algorithm::kDirect};
@@ -229,12 +240,8 @@ RC_GTEST_PROP(NativeAllReduce, BothAlgorithmsGiveTheExactFold, (std::uint64_t se
   for (const wire::Algorithm algorithm : kBoth) {
     auto ring = ring_of(c, algorithm);
     ring.run();
-    RC_ASSERT(ring.fault().empty());
-    RC_ASSERT(ring.slots_in_use() == 0U);
+    expect_complete(ring, c.world);
     for (std::uint32_t rank = 0; rank < c.world; ++rank) {
-      RC_ASSERT(ring.operation(rank).complete());
-      RC_ASSERT(ring.operation(rank).jobs_running() == 0U);
-      RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
       const bool keeps = !c.in_place || algorithm == wire::Algorithm::kDirect;
       RC_ASSERT(!keeps || ring.input(rank) == c.inputs[rank]);
     }
@@ -327,7 +334,7 @@ test::Bytes fold_ending_at(const OtherCase& c, std::uint32_t last) {
   return folded;
 }
 
-// What the rank has in the end; nothing where it gets nothing.
+// The bytes that the rank has in the end: empty where the rank gets no result.
 test::Bytes expected_of(const OtherCase& c, std::uint32_t rank) {
   switch (c.request.collective) {
     case Collective::kReduce: return rank == c.root ? fold_ending_at(c, c.root) : test::Bytes{};
@@ -363,12 +370,8 @@ void check_both_ways(Collective collective, std::uint64_t seed) {
     }
     if (c.eager) ring.send_eagerly();
     ring.run();
-    RC_ASSERT(ring.fault().empty());
-    RC_ASSERT(ring.slots_in_use() == 0U);
+    expect_complete(ring, c.world);
     for (std::uint32_t rank = 0; rank < c.world; ++rank) {
-      RC_ASSERT(ring.operation(rank).complete());
-      RC_ASSERT(ring.operation(rank).jobs_running() == 0U);
-      RC_ASSERT(ring.operation(rank).result_hash() == ring.operation(0).result_hash());
       const test::Bytes expected = expected_of(c, rank);
       const std::span all = c.in_place ? std::span(ring.input(rank)) : ring.received(rank);
       RC_ASSERT(all.size() >= expected.size());

@@ -347,20 +347,25 @@ def test_pieces_land_in_the_arrays_while_a_sync_runs(peers: Peers, form: str) ->
     peers(2, main, state_bytes_per_second=16_000_000)
 
 
+def cut_short(work: lockstep.Work, number: int) -> lockstep.Result:
+    """The result of a sync that peer 0 aborts once a part of the state has come."""
+    if number == 0:
+        until(lambda: work.progress[0] > PIECE or work.done())
+        work.abort("a part is enough")
+    with pytest.raises(lockstep.Aborted) as caught:
+        work.wait(IN_TIME)
+    assert caught.value.result is not None
+    return caught.value.result
+
+
 @at_each_rank(2)
 def test_staged_pieces_land_beside_the_arrays_until_all_are_there(peers: Peers) -> None:
     count = PIECE * 8
 
     def main(run: Run, number: int) -> None:
         state = state_of(9 if number else 5, revision=9 if number else 5, count=count)
-        work = run.sync_async(state, staged=True)
-        if number == 0:
-            until(lambda: work.progress[0] > PIECE or work.done())
-            work.abort("a part is enough")
-        with pytest.raises(lockstep.Aborted) as caught:
-            work.wait(IN_TIME)
-        assert caught.value.result is not None
-        assert not caught.value.result.state_undefined
+        result = cut_short(run.sync_async(state, staged=True), number)
+        assert not result.state_undefined
         holds(state, 9 if number else 5)
         run.sync(state, staged=True)
         holds(state, 9)
@@ -377,14 +382,8 @@ def test_a_state_that_was_restored_votes_again(peers: Peers, form: str, is_new: 
 
     def main(run: Run, number: int) -> None:
         state = state_of(9 if number else 5, revision=9 if number else 5, count=count)
-        work = run.sync_async(state)
-        if number == 0:
-            until(lambda: work.progress[0] > PIECE or work.done())
-            work.abort("a part is enough")
-        with pytest.raises(lockstep.Aborted) as caught:
-            work.wait(IN_TIME)
-        assert caught.value.result is not None
-        assert caught.value.result.state_undefined == (number == 0)
+        result = cut_short(run.sync_async(state), number)
+        assert result.state_undefined == (number == 0)
         if number == 0:
             checkpoint = state_of(7, revision=10, count=count)
             if is_new:

@@ -74,6 +74,13 @@ struct Lines : Peer3 {
     me.run();
   }
   [[nodiscard]] const wire::LinkBroken* report() const { return coordinator->last<wire::LinkBroken>(); }
+  // The link to this neighbour is reported as broken.
+  void expect_nearly_dead(PeerId neighbour) const {
+    ASSERT_NE(report(), nullptr);
+    EXPECT_EQ(report()->other, neighbour);
+    EXPECT_FALSE(report()->avoid);
+    EXPECT_NE(report()->text.find("nearly dead"), std::string::npos) << report()->text;
+  }
 
   std::vector<std::byte> rest;
 };
@@ -98,10 +105,7 @@ TEST(LinkProgress, ADrippingLinkIsReportedAtOnce) {
       run.drip(*end);
       run.pass(milliseconds(900), {end});
     }
-    ASSERT_NE(run.report(), nullptr);
-    EXPECT_EQ(run.report()->other, is_low ? kLow : kHigh);
-    EXPECT_FALSE(run.report()->avoid);
-    EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+    run.expect_nearly_dead(is_low ? kLow : kHigh);
     EXPECT_LE(run.me.now - began, milliseconds(1800));
     EXPECT_TRUE(end->shown_out());  // and it is opened again: the next ring may still need it
     run.expect_alive();
@@ -220,10 +224,7 @@ TEST(LinkProgress, ThreeStreamsInARowThatDripWhileTheyGreetAreReported) {
     EXPECT_TRUE(next->shown_out());
   }
   EXPECT_EQ(dripped, 3);
-  ASSERT_NE(run.report(), nullptr);
-  EXPECT_EQ(run.report()->other, kHigh);
-  EXPECT_FALSE(run.report()->avoid);
-  EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+  run.expect_nearly_dead(kHigh);
   EXPECT_FALSE(run.high->shown_out());
 }
 
@@ -245,10 +246,7 @@ TEST(LinkProgress, ThreeStreamsInARowThatDripForFourSecondsBesideAWorkingStripeA
     EXPECT_TRUE(drips.shown_out());
   }
   EXPECT_EQ(dripped, 3);
-  ASSERT_NE(run.report(), nullptr);
-  EXPECT_EQ(run.report()->other, kLow);
-  EXPECT_FALSE(run.report()->avoid);
-  EXPECT_NE(run.report()->text.find("nearly dead"), std::string::npos) << run.report()->text;
+  run.expect_nearly_dead(kLow);
   EXPECT_FALSE(run.low->shown_out());
 }
 
