@@ -106,7 +106,7 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
                      {"use", outcome.round.use}};
     json["attempt"] = outcome.attempt.value;
     json["hash"] = outcome.hash;
-    json["algorithm"] = name_of(outcome.algorithm);
+    json["algorithm"] = name_of(outcome.way.algorithm);
     json["retries"] = outcome.retries;
     json["bytes_sent"] = outcome.bytes_sent;
     json["bytes_received"] = outcome.bytes_received;

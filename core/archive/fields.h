@@ -83,6 +83,7 @@ void fields(auto& a, Is<io::ReadDone> auto& m) {
 void fields(auto& a, Is<io::WriteDone> auto& m) {
   a("stream", m.stream);
   a("bytes", m.bytes);
+  a("unacknowledged", m.unacknowledged);
 }
 
 void fields(auto& a, Is<io::Revoked> auto& m) {

@@ -97,7 +97,12 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
   X(kReducesAtRankZero, "reduces-at-rank-zero", "S2", kCommon, "a reduce ends at rank 0 instead of its root") \
   X(kFoldsFromTheOwner, "folds-from-the-owner", "S2", kRare, \
-    "the owner of a chunk of a direct reduce folds in its own order, and not in that of the root") \
+    "the owner of a direct reduction folds in the order that ends at itself, whatever the call says") \
+  X(kOwnsByItsOwnRates, "owns-by-its-own-rates", "S1 S2 L1 L2 L4 assert", kRare, \
+    "the first rank takes another rate for the last one than that told") \
+  X(kSharesUnused, "shares-unused", "P1", kRare, "ranks with unequal lines own as much as each other") \
+  X(kSinksBeforeTheRates, "sinks-before-the-rates", "L1 L2 L4", kRare, \
+    "contributions that come before the rates of all ranks have no place") \
   X(kRootDoneUnasked, "root-done-unasked", "S2", kNeedle, \
     "the root of a direct broadcast is done before all have launched the round") \
   X(kBlocksReversed, "blocks-reversed", "S2", kCommon, "the blocks of an exchange lie in the reverse order of ranks") \

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -155,6 +156,8 @@ struct ReadDone {
 struct WriteDone {
   StreamId stream;
   std::size_t bytes = 0;
+  // So many of all bytes that were written to the stream has the other host not acknowledged; nothing: not known.
+  std::optional<std::uint64_t> unacknowledged{};
 };
 // A loan ended; `bytes` were transferred since the last answer.
 struct Revoked {

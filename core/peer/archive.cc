@@ -32,7 +32,7 @@ void Session::archive(Archive& a) {
 // Left out: what it is made of, options_, names_ and owners_.
 template <typename Archive>
 void Mesh::archive(Archive& a) {
-  a.all(term_, key_, links_, lobby_, touched_, next_heartbeat_, next_timer_, closed_);
+  a.all(term_, key_, links_, lobby_, touched_, line_rate_, next_heartbeat_, next_timer_, closed_);
   if constexpr (Archive::kLoads) {
     flows_.clear();
     a.entries(flows_, [this](StreamId stream) -> Flow& {
@@ -48,9 +48,9 @@ bool Rounds::can_run(const Round& round) const {
   const Attempt& attempt = *round.attempt;
   if (validate(round.request)) return false;
   if (attempt.direct && attempt.world() < 2) return false;
-  if (attempt.rank_parameters.size() != (has_rank_parameters(round.request) ? attempt.world() : 0)) return false;
+  if (attempt.rank_parameters.size() != (round.has_rank_parameters() ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& parameter) {
-    return parameter.has_value() && !validate_rank_parameter(round.request, Rank{}, *parameter);
+    return parameter.has_value() && !round.validate_rank_parameter(Rank{}, *parameter);
   };
   return std::all_of(attempt.rank_parameters.begin(), attempt.rank_parameters.end(), sound) && round.root() &&
          round.receiver_that_is_no_member().is_nobody() && !round.validate_operation(context_.options);
@@ -159,10 +159,10 @@ void Context::archive(Archive& a) {
 }
 
 // Left out: context_, views_, admission_ and states_, which are saved before; syncs_, greetings_ and ends_, which
-// hold nothing; and relinks_, which is set in steps only.
+// hold nothing; and relinks_ and asking_, which are set in steps only.
 template <typename Archive>
 void Rounds::archive(Archive& a) {
-  LOCKSTEP_ASSERT(!relinks_);  // between two steps
+  LOCKSTEP_ASSERT(!relinks_ && asking_.empty());  // between two steps
   a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_, look_at_, announce_at_);
   if constexpr (Archive::kLoads) {
     const auto sound = [](const LaunchQueue::Entry& entry) { return entry.stop || !validate(entry.request); };

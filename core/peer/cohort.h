@@ -66,7 +66,8 @@ struct Cohort {
 
   // Whether the proposal loses a member that this generation needs.
   [[nodiscard]] bool loses(const wire::Propose& change, Generation generation) const;
-  [[nodiscard]] bool needs_any(const std::vector<PeerId>& peers, Generation generation) const;
+  // Whether the proposal lays the ring of this peer's group, or of a group that is bound with it, anew.
+  [[nodiscard]] bool relinks(const wire::Propose& change) const;
   // Whether the proposal freezes a round, if that is in this attempt (rule 5).
   [[nodiscard]] bool touched(const RoundKey& key, Generation attempt, const wire::Propose& change) const;
 
@@ -97,10 +98,9 @@ struct Cohort {
   }
 
  private:
+  [[nodiscard]] bool needs_any(const std::vector<PeerId>& peers, Generation generation) const;
   // Loses members, or takes leavers away.
   [[nodiscard]] bool shrinks(const wire::Propose& change, Generation generation, bool spares_leavers) const;
-  // Lays the ring of this peer's group, or of a group that is bound with it, anew.
-  [[nodiscard]] bool relinks(const wire::Propose& change) const;
   // Rounds of this peer's group that go on where they are.
   [[nodiscard]] std::vector<RoundKey> retained_by(const wire::Propose& change) const;
 };

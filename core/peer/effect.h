@@ -13,6 +13,7 @@
 #include "core/kernels/job.h"
 #include "core/peer/world_sizes.h"
 #include "core/ring/schedule.h"
+#include "core/ring/shares.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
 
@@ -34,6 +35,12 @@ struct TransferEnd {
   std::uint64_t count = 0;  // elements sent or received
 };
 
+// The way of the bytes of a round.
+struct Way {
+  wire::Algorithm algorithm = wire::Algorithm::kRing;
+  std::vector<ring::Rate> rates;  // what the line of each rank carries, where ranks own by that (rule 58); else empty
+};
+
 // How a call ended. What does not apply is zero.
 struct Outcome {
   Status status = Status::kOk;
@@ -46,9 +53,9 @@ struct Outcome {
   WorldSizes sizes;               // committed rounds: of the view in which the attempt began; else of the newest view
   std::vector<PeerId> newcomers;  // admit: the peers that joined during the call
   std::uint64_t hash = 0;         // committed rounds: of the result, the same on every peer
-  wire::Algorithm algorithm = wire::Algorithm::kRing;  // committed all-reduces: the one that was taken
-  std::uint32_t retries = 0;                           // attempts that were given up because a member was lost or left
-  std::uint64_t bytes_sent = 0;                        // payload on the wire, this call, all attempts
+  Way way;                        // committed all-reduces, and others that have a choice
+  std::uint32_t retries = 0;      // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;   // payload on the wire, this call, all attempts
   std::uint64_t bytes_received = 0;
   ring::Chunk chunk;                  // reduce-scatter with one tensor: the elements of the input that `recv` now holds
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block

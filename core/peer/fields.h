@@ -27,10 +27,12 @@ void fields(auto& a, Is<Options> auto& m) {
   a("last_port", m.last_port);
   a("stripes", m.stripes);
   a("segment_bytes", m.segment_bytes);
+  a("by_rate_bytes", m.direct.by_rate_bytes);
+  a("rate_window", m.direct.rate_window);
   a("eager_segments", m.eager_segments);
   a("window", m.window);
   a("queued_calls", m.queued_calls);
-  a("turns", m.turns);
+  a("turns", m.direct.turns);
   a("strangers", m.strangers);
   a("state_bytes_per_second", m.state_bytes_per_second);
   a("first_serial", m.first_serial);
@@ -139,7 +141,8 @@ void fields(auto& a, Is<Outcome> auto& m) {
   a("largest_group", m.sizes.largest_group);
   a("newcomers", m.newcomers);
   a("hash", m.hash);
-  a("algorithm", m.algorithm);
+  a("algorithm", m.way.algorithm);
+  a("rates", m.way.rates);
   a("retries", m.retries);
   a("bytes_sent", m.bytes_sent);
   a("bytes_received", m.bytes_received);

@@ -23,12 +23,12 @@ void Greetings::greet(Round& round, std::uint32_t eager) {
     context_.mesh.say(attempt.downstream(), wire::Offer{*round.key, round.generation, round.what, false});
     return;
   }
-  const std::uint32_t segments = operation.eager_segments();
+  const std::uint32_t segments = attempt.by_rate ? 0 : operation.eager_segments();
   if (segments > 0 && may_go(segments) && std::uint64_t{eager + segments} * attempt.world() <= kEarlySlots / 4) {
     attempt.eager = segments;
     operation.grant_eager();
   }
-  announce(round);
+  if (!attempt.by_rate) announce(round);  // by rate it has been, with the rates
 }
 
 void Greetings::announce(const Round& round) {
@@ -40,12 +40,15 @@ void Greetings::announce(const Round& round) {
 }
 
 void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> stream) {
-  const bool landing = round.is<stage::Running>() || round.is<stage::Done>();
+  // By rate, a rank has memory for contributions before it knows to which pieces.
+  const bool lands_soon = round.attempt->by_rate && round.is<stage::ExchangingParameters>();
+  const bool landing = round.is<stage::Running>() || round.is<stage::Done>() || lands_soon;
   wire::Ready ready{*round.key, round.generation, round.what, landing, {}, false, 0};
   if (round.operation() != nullptr) ready.have = round.operation()->have(*round.attempt->sender(to));
   if (round.attempt->direct && !round.attempt->rank_parameters.empty()) {
     ready.has_parameter = true;
-    ready.parameter = *rank_parameter_of(round.request, to);
+    const auto rate = round.attempt->by_rate ? *round.attempt->rank_parameters[round.attempt->rank.value] : 0;
+    ready.parameter = *round.rank_parameter_for(to, static_cast<ring::Rate>(rate));
   }
   if (stream) {
     context_.mesh.say_on(*stream, ready);

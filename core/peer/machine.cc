@@ -65,7 +65,7 @@ void Peer::Machine::take(Input& input) {
             session.owns(in.stream) ? session.on_read_done(in.bytes, now, out) : mesh.on_read_done(in, now, out);
           },
           [&](const io::WriteDone& in) {
-            session.owns(in.stream) ? session.on_write_done(in.bytes) : mesh.on_write_done(in);
+            session.owns(in.stream) ? session.on_write_done(in.bytes) : mesh.on_write_done(in, now);
           },
           [&](const io::Revoked& in) {
             session.owns(in.stream) ? session.on_revoked(in.direction, in.bytes, now, out)
@@ -84,6 +84,7 @@ void Peer::Machine::drive() {
   if (rounds_.drive_ends()) update_links();
   if (rounds_.drop_cohorts()) update_links();
   rounds_.drive_syncs();
+  rounds_.ask_again();
   drive_transfers();
   point_to_point_.drive();
   try_leave();

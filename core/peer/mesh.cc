@@ -214,16 +214,22 @@ void Mesh::on_read_done(const io::ReadDone& in, Instant now, Effects& out) {
   take_events(flow, now, out);
 }
 
-void Mesh::on_write_done(const io::WriteDone& in) {
+void Mesh::on_write_done(const io::WriteDone& in, Instant now) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.write_done(in.bytes);
+  flow.written += in.bytes;
+  if (!in.unacknowledged || *in.unacknowledged > flow.written) return;
+  const std::uint64_t acknowledged = flow.written - *in.unacknowledged;
+  if (acknowledged < flow.acknowledged) return;
+  line_rate_.acknowledged(acknowledged - std::exchange(flow.acknowledged, acknowledged), now);
 }
 
 void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.revoked(in.direction, in.bytes, now);
+  if (in.direction == io::Direction::kWrite) flow.written += in.bytes;
   if (in.direction == io::Direction::kRead) take_events(flow, now, out);
 }
 
@@ -811,6 +817,16 @@ void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {
   at->second.channel.waited(now);
   put(at->second, into, out);
   take_events(at->second, now, out);
+}
+
+void Mesh::ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out) {
+  for (auto& [stream, flow] : flows_) {
+    const auto& arriving = flow.channel.reader.arriving();
+    if (!flow.channel.reader.awaits_place() || arriving->key != key || arriving->attempt != attempt) continue;
+    flow.channel.waited(now);
+    take_segment(flow, {term_, *arriving}, now, out);
+    if (!flow.channel.reader.awaits_place()) take_events(flow, now, out);
+  }
 }
 
 bool Mesh::release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out) {

@@ -30,6 +30,7 @@
 #include "core/io/lobby.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
+#include "core/peer/line_rate.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
 #include "core/wire/channel.h"
@@ -72,7 +73,7 @@ class Mesh {
   void on_accepted(const io::Accepted& in, Instant now, Effects& out);
   void on_opened(const io::Opened& in, Instant now);
   void on_read_done(const io::ReadDone& in, Instant now, Effects& out);
-  void on_write_done(const io::WriteDone& in);
+  void on_write_done(const io::WriteDone& in, Instant now);
   void on_revoked(const io::Revoked& in, Instant now, Effects& out);
   void on_closed(const io::Closed& in, Instant now, Effects& out);
   void on_timer(Instant now, Effects& out);
@@ -101,6 +102,11 @@ class Mesh {
   // The same for a point-to-point transfer to this peer, or from it.
   bool release_sent(PeerId to, const RoundKey& key, Effects& out);
   bool release_received(PeerId from, const RoundKey& key, Instant now, Effects& out);
+
+  // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
+  void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
+  // What this peer's line carries, for a call that begins.
+  [[nodiscard]] ring::Rate line_rate() { return line_rate_.of_last_calls(); }
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
   void pump(Effects& out);
@@ -197,14 +203,17 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
-    LinkKey key;                   // accepted: that it said
-    wire::LinkUse use{};           // accepted: what for, as it said
-    bool is_prefetch = false;      // of a prefetch link, on either side
-    bool touched = false;          // named in touched_
-    std::uint32_t slow_beats = 0;  // for how many beats it has been slow
+    LinkKey key;                     // accepted: that it said
+    wire::LinkUse use{};             // accepted: what for, as it said
+    bool is_prefetch = false;        // of a prefetch link, on either side
+    bool touched = false;            // named in touched_
+    std::uint32_t slow_beats = 0;    // for how many beats it has been slow
+    std::uint64_t written = 0;       // bytes
+    std::uint64_t acknowledged = 0;  // of these, by the other host
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats);
+      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats, written,
+            acknowledged);
     }
   };
 
@@ -272,6 +281,7 @@ class Mesh {
   std::map<StreamId, Flow> flows_;
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
+  LineRate line_rate_{options_.direct.rate_window, std::uint64_t{4} * options_.direct.by_rate_bytes};
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;
   bool closed_ = false;

@@ -23,9 +23,11 @@ std::string validate_ports(const Options& options) {
 
 std::string validate_times(const Options& options) {
   for (const Duration time : {options.dial_timeout, options.link_heartbeat, options.link_silence, options.link_timeout,
-                              options.abort_grace}) {
+                              options.abort_grace, options.direct.rate_window}) {
     if (time > Duration{0}) continue;
-    return "dial_timeout, link_heartbeat, link_silence, link_timeout and abort_grace must be longer than 0";
+    return "dial_timeout, link_heartbeat, link_silence, link_timeout, abort_grace and direct.rate_window must be "
+           "longer "
+           "than 0";
   }
   if (options.link_silence > options.link_heartbeat) return {};
   return "link_silence must be longer than link_heartbeat; otherwise every link is reset";

@@ -11,6 +11,15 @@
 
 namespace lockstep::peer {
 
+// Of the direct algorithm; must be equal on all peers.
+struct DirectOptions {
+  std::uint32_t turns = 0;  // see ring::Segmenting
+  // Far all-reduces of so many bytes for each rank: ranks own what their lines carry (rule 58). A line is measured over
+  // four times as many bytes, and so long.
+  std::uint32_t by_rate_bytes = 512U << 10U;
+  Duration rate_window = lockstep::milliseconds(300);
+};
+
 struct Options {
   PeerId id;               // random, from the driver's entropy
   std::uint64_t seed = 0;  // for jitter; from the driver's entropy
@@ -28,7 +37,7 @@ struct Options {
   std::uint32_t eager_segments = kMaxEagerSegments;  // most small segments that a neighbour gets before it asks
   std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order (rule 43)
   std::uint32_t queued_calls = kMaxQueuedCalls;      // calls that wait for a place in the window
-  std::uint32_t turns = 0;                   // of the direct form, see ring::Segmenting; must be equal on all peers
+  DirectOptions direct;
   std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
   std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
   // Where counters that wrap around begin: those of a peer that has run for months, in a test.

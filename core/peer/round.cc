@@ -12,14 +12,19 @@
 
 namespace lockstep::peer {
 
-std::optional<std::uint64_t> rank_parameter_of(const Request& request, PeerId to) {
+std::optional<std::uint64_t> Round::rank_parameter_for(PeerId to, ring::Rate rate) const {
   if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, to);
   if (request.weight) return std::bit_cast<std::uint32_t>(*request.weight);
+  if (attempt->by_rate) return rate;
   return std::nullopt;
 }
 
-std::optional<std::string> validate_rank_parameter(const Request& request, Rank rank, std::uint64_t value) {
-  const std::string whose = " for rank " + std::to_string(rank.value);
+std::optional<std::string> Round::validate_rank_parameter(Rank of, std::uint64_t value) const {
+  const std::string whose = " for rank " + std::to_string(of.value);
+  if (attempt->by_rate) {
+    if (value <= UINT32_MAX) return std::nullopt;
+    return "a line" + whose + " that carries " + std::to_string(value) + " KiB a second";
+  }
   if (request.weight) {
     const bool sound = value <= UINT32_MAX && ring::is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
     if (sound) return std::nullopt;
@@ -31,7 +36,7 @@ std::optional<std::string> validate_rank_parameter(const Request& request, Rank 
          std::to_string(element) + " bytes";
 }
 
-Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, PeerId self,
+Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, const Options& options,
                  const wire::Descriptor& what)
     : key(round),
       generation(its_generation),
@@ -40,9 +45,10 @@ Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort:
       sizes(among.sizes),
       peer_commit(among.peer_commit),
       algorithm(ring::choose(what, static_cast<std::uint32_t>(ring->size()),
-                             among.meshed || (mutant(Mutant::kChoosesAlone) && self == ring->front()))),
-      direct((algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) && among.ring->size() > 1) {
-  const auto me = std::find(ring->begin(), ring->end(), self);
+                             among.meshed || (mutant(Mutant::kChoosesAlone) && options.id == ring->front()))),
+      direct((algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) && among.ring->size() > 1),
+      by_rate(ring::goes_by_rate(what, world(), algorithm, options.direct.by_rate_bytes)) {
+  const auto me = std::find(ring->begin(), ring->end(), options.id);
   LOCKSTEP_ASSERT(me != ring->end());
   rank = Rank{static_cast<std::uint32_t>(me - ring->begin())};
 }
@@ -145,7 +151,8 @@ PeerId Round::receiver_that_is_no_member() const {
 
 ring::Segmenting Round::segmenting(const Options& options) const {
   const std::uint64_t room = request.collective == Collective::kAllReduce ? direct_room(request) : 0;
-  return {options.segment_bytes, attempt->distance, request.formats, attempt->algorithm, room, options.turns};
+  return {options.segment_bytes, attempt->distance, request.formats, attempt->algorithm, room,
+          options.direct.turns,  attempt->by_rate};
 }
 
 std::optional<Error> Round::validate_operation(const Options& options) const {

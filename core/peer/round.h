@@ -20,26 +20,16 @@
 #include "core/peer/options.h"
 #include "core/peer/snapshot.h"
 #include "core/ring/operation.h"
+#include "core/ring/shares.h"
 #include "core/state/sync.h"
 #include "core/wire/message.h"
 
 namespace lockstep::peer {
 
-// What the ranks of a round must know of each other before data flows: how large blocks are, or what contributions
-// weigh. Of this rank, as `to` is told: in an exchange each rank learns the size of its own block. Nothing where the
-// collective has none.
-[[nodiscard]] std::optional<std::uint64_t> rank_parameter_of(const Request& request, PeerId to);
-[[nodiscard]] inline bool has_rank_parameters(const Request& request) {
-  return wire::has_blocks(request.collective) || request.weight.has_value();
-}
-// Returns why this value cannot be the parameter of that rank; empty if it can.
-[[nodiscard]] std::optional<std::string> validate_rank_parameter(const Request& request, Rank rank,
-                                                                 std::uint64_t value);
-
 // A round in one generation (rule 31). Constructed anew for each attempt, and kept until the next one begins.
 struct Attempt {
   Attempt() = default;  // to be loaded into
-  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, PeerId self,
+  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, const Options& options,
           const wire::Descriptor& what);
 
   RoundKey key;  // on streams; that of the round differs while the attempt is given up for another cohort
@@ -51,6 +41,7 @@ struct Attempt {
   bool peer_commit = false;                                   // rule 14 may apply
   wire::Algorithm algorithm = wire::Algorithm::kRing;         // of an all-reduce
   bool direct = false;                                        // every rank sends to every other; there is another
+  bool by_rate = false;                                       // ranks own what their lines carry (rule 58)
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
   std::uint32_t eager = 0;                                    // segments that a neighbour gets without a Ready
@@ -102,8 +93,8 @@ struct Attempt {
   // Left out: operation, which its round saves.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(key, generation, ring, rank, distance, sizes, peer_commit, algorithm, direct, mismatched, downstream_ready,
-          eager, silent, told_wait, moved, rank_parameters, jobs, agreed);
+    a.all(key, generation, ring, rank, distance, sizes, peer_commit, algorithm, direct, by_rate, mismatched,
+          downstream_ready, eager, silent, told_wait, moved, rank_parameters, jobs, agreed);
   }
 };
 
@@ -208,6 +199,8 @@ struct Round {
   [[nodiscard]] std::uint64_t bytes_moved() const;
   // Something that holds memory, and has jobs.
   [[nodiscard]] bool moves() const { return operation() != nullptr || sync != nullptr; }
+  // Streams may hold segments of the attempt: of its operation or its sync, or such as wait until it begins.
+  [[nodiscard]] bool is_on_streams() const { return moves() || (attempt && attempt->by_rate); }
   // Of the watched state: digested, or there is nobody to compare it with.
   [[nodiscard]] bool knows_fingerprint() const { return !watch || attempt->world() == 1 || watch->digested(); }
   [[nodiscard]] std::uint64_t fingerprint() const { return watch && attempt->world() > 1 ? watch->fingerprint() : 0; }
@@ -217,6 +210,15 @@ struct Round {
   [[nodiscard]] bool commits_among_peers() const {
     return attempt->peer_commit && request.collective == Collective::kAllReduce && what.count > 0;
   }
+  // What the ranks of the attempt must know of each other before data flows: how large blocks are, what contributions
+  // weigh, or what lines carry (`rate`: that of this peer). Of this rank, as `to` is told: in an exchange each rank
+  // learns the size of its own block. Nothing where the attempt has none.
+  [[nodiscard]] std::optional<std::uint64_t> rank_parameter_for(PeerId to, ring::Rate rate) const;
+  [[nodiscard]] bool has_rank_parameters() const {
+    return wire::has_blocks(request.collective) || request.weight.has_value() || attempt->by_rate;
+  }
+  // Returns why this value cannot be the parameter of that rank; nothing if it can.
+  [[nodiscard]] std::optional<std::string> validate_rank_parameter(Rank of, std::uint64_t value) const;
   [[nodiscard]] RoundPhase phase() const;
   // Checked after every step.
   void assert_invariants() const;

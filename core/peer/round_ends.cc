@@ -19,7 +19,11 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   outcome.contributors = attempt.ring;
   outcome.sizes = attempt.sizes;
   outcome.hash = round.hash;
-  outcome.algorithm = attempt.algorithm;
+  outcome.way.algorithm = attempt.algorithm;
+  if (attempt.by_rate) {
+    for (const std::uint64_t rate : attempt.known_rank_parameters())
+      outcome.way.rates.push_back(static_cast<ring::Rate>(rate));
+  }
   const Request& request = round.request;
   if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
     outcome.chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
@@ -60,7 +64,7 @@ void RoundEnds::begin(Round& round, std::optional<Outcome> outcome, bool restore
 
 RoundEnds::Step RoundEnds::drive(Round& round) {
   LOCKSTEP_ASSERT(round.is<stage::Ending>());
-  if (round.moves()) {
+  if (round.is_on_streams()) {
     const Attempt& attempt = *round.attempt;
     if (!context_.mesh.release(attempt.key, attempt_id(attempt.generation), context_.now, context_.out()))
       return Step::kWaits;

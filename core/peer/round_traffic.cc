@@ -110,9 +110,12 @@ void Rounds::on_rank_parameter(PeerId from, const wire::RankParameter& parameter
 // `from`: who told it.
 void Rounds::learn_rank_parameter(Round& round, PeerId from, Rank rank, std::uint64_t value) {
   if (!round.is<stage::ExchangingParameters>()) return;
-  if (const auto flaw = validate_rank_parameter(round.request, rank, value)) {
+  if (const auto flaw = round.validate_rank_parameter(rank, value)) {
     return ask_to_stop(round, Status::kProtocolError, context_.name_of(from) + " states " + *flaw);
   }
+  const Attempt& attempt = *round.attempt;
+  const bool errs = attempt.by_rate && attempt.rank == Rank{0} && rank == attempt.before();
+  if (errs && mutant(Mutant::kOwnsByItsOwnRates)) value /= 4;
   if (greetings_.learn_rank_parameter(round, rank, value)) begin_operation(round);
 }
 
@@ -150,6 +153,15 @@ Round* Rounds::running(const wire::Segment& segment) {
   return of_this && round->attempt->key == segment.key ? round : nullptr;
 }
 
+// Rule 58. The sender knows already what the lines of all ranks carry; what the last of them has told is on its way.
+bool Rounds::awaits_parameters(PeerId from, const wire::Segment& segment) {
+  const Round* round = rounds_.find(segment.key);
+  if (round == nullptr || !round->is<stage::ExchangingParameters>() || !round->attempt->by_rate) return false;
+  const Attempt& attempt = *round->attempt;
+  return attempt.key == segment.key && attempt.generation == generation_of(segment.attempt) && !attempt.mismatched &&
+         attempt.other(from) && segment.phase == wire::Phase::kReduceScatter && !mutant(Mutant::kSinksBeforeTheRates);
+}
+
 // Rules 10 and 31.
 ring::Operation::Place Rounds::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
@@ -158,6 +170,7 @@ ring::Operation::Place Rounds::on_segment_began(PeerId from, StreamId stream, co
     if (round == nullptr) return {Landing::kSink, {}};
     return syncs_.on_piece_began(*round, from, stream, segment);
   }
+  if (awaits_parameters(from, segment)) return {Landing::kLater, {}};
   Round* round = running(segment);
   if (round == nullptr) return announcements_.eager().begin(from, stream, segment);
   if (round->attempt->mismatched) return {Landing::kSink, {}};

@@ -158,7 +158,7 @@ void Rounds::begin_attempt(Round& round) {
   LOCKSTEP_ASSERT(round.operation() == nullptr && !(round.attempt && round.attempt->jobs));
   round.generation = cohort.attempt_of(*round.key);
   const Cohort::Roster& among = cohort.generations.at(round.generation);
-  Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options.id, round.what);
+  Attempt& attempt = round.attempt.emplace(*round.key, round.generation, among, context_.options, round.what);
   if (look_at_ == kNever) {
     look_at_ = std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat);
   }
@@ -188,15 +188,14 @@ void Rounds::begin_attempt(Round& round) {
     return exchange_greetings(round);
   }
   syncs_.begin_watch(round);
-  if (const auto parameter = rank_parameter_of(round.request, context_.options.id)) {
-    round.stage = stage::ExchangingParameters{};
-    attempt.rank_parameters.resize(attempt.world());
-    if (attempt.world() > 1) greetings_.announce(round);
-    learn_rank_parameter(round, context_.options.id, attempt.rank, *parameter);
-    if (round.is<stage::ExchangingParameters>()) take_readies(round);
-    return;
-  }
-  begin_operation(round);
+  if (!round.has_rank_parameters()) return begin_operation(round);
+  round.stage = stage::ExchangingParameters{};
+  attempt.rank_parameters.resize(attempt.world());
+  const ring::Rate rate = attempt.by_rate ? context_.mesh.line_rate() : 0;
+  learn_rank_parameter(round, context_.options.id, attempt.rank, *round.rank_parameter_for(context_.options.id, rate));
+  if (!round.is<stage::ExchangingParameters>()) return;
+  greetings_.announce(round);
+  take_readies(round);
 }
 
 // Rule 52: the member whose arguments differed was a newcomer, and left the run; the others go on.
@@ -230,6 +229,7 @@ void Rounds::begin_operation(Round& round) {
   attempt.operation = round.new_operation(context_.options);
   attempt.jobs = context_.jobs.open(Jobs::Use::kRound, round.order);
   round.stage = stage::Running{};
+  if (attempt.by_rate) asking_.emplace_back(attempt.key, attempt_id(attempt.generation));
   if (attempt.world() > 1) {
     take_early(round);
     greetings_.greet(round, eager_segments());
@@ -425,6 +425,11 @@ std::string Rounds::on_ask_entry(const wire::AskEntry& ask) {
   return {};
 }
 
+void Rounds::ask_again() {
+  for (const auto& [key, attempt] : std::exchange(asking_, {}))
+    context_.mesh.ask_again(key, attempt, context_.now, context_.out());
+}
+
 // What can be asked is asked, and what is complete is said.
 void Rounds::drive_syncs() {
   std::optional<std::set<PeerId>> linked;
@@ -557,10 +562,10 @@ void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
     return RoundEnds::begin(round, ends_.outcome_of(round, Status::kOk, {}), false);
   }
   if (cut) {
-    const bool left = cohort->needs_any(change.left, round.generation);
-    const std::string why = lost   ? "a member was lost"
-                            : left ? "another member left"
-                                   : "the ring was laid around a broken link";
+    const bool relaid = cohort->relinks(change);  // `change.left` may name this peer alone
+    const std::string why = lost     ? "a member was lost"
+                            : relaid ? "the ring was laid around a broken link"
+                                     : "another member left";
     return RoundEnds::begin(
         round, ends_.outcome_of(round, Status::kOutcomeUnknown, why + " while this peer was leaving"), true);
   }
@@ -631,6 +636,7 @@ void Rounds::forget() {
 // verdict.
 void Rounds::refuse(Round& round, Status status, const std::string& text) {
   round.stage = stage::Stuck{};
+  if (round.attempt->by_rate) asking_.emplace_back(round.attempt->key, attempt_id(round.attempt->generation));
   ask_to_stop(round, status, context_.name_of(context_.options.id) + ": " + text);
 }
 

@@ -149,6 +149,8 @@ class Rounds final : public NeighbourOwner {
   // are.
   [[nodiscard]] bool drop_cohorts();
   void drive_syncs();
+  // Segments that came before the ranks of their attempt knew who owns what get their places.
+  void ask_again();
 
   // Checked after every step.
   void assert_invariants() const;
@@ -186,6 +188,8 @@ class Rounds final : public NeighbourOwner {
   void launch_refused(Launch in);
   // The round that a segment belongs to, if it is of the attempt that runs.
   [[nodiscard]] Round* running(const wire::Segment& segment);
+  // Whether the place of a segment depends on what this rank still waits for.
+  [[nodiscard]] bool awaits_parameters(PeerId from, const wire::Segment& segment);
   // The round in which a neighbour shares a state; null: its attempt does not run here.
   [[nodiscard]] Round* syncing(const RoundKey& key, AttemptId attempt);
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }
@@ -276,8 +280,9 @@ class Rounds final : public NeighbourOwner {
   bool pulls_wait_ = false;       // rounds that wait in the queue shall begin, and there were no places
   // Peer commits (rule 14) that the coordinator has not confirmed yet: these rounds count as done until it has.
   std::map<RoundKey, wire::OpenRound> reported_;
-  Instant look_at_ = kNever;      // for calls that wait long
-  Instant announce_at_ = kNever;  // rounds of which no neighbour has heard
+  std::vector<std::pair<RoundKey, AttemptId>> asking_;  // in this step: ask_again()
+  Instant look_at_ = kNever;                            // for calls that wait long
+  Instant announce_at_ = kNever;                        // rounds of which no neighbour has heard
   bool direct_ = false;
   bool relinks_ = false;  // in this step
 };

@@ -25,4 +25,15 @@ constexpr wire::Algorithm choose(const wire::Descriptor& what, std::uint32_t wor
   return pays ? wire::Algorithm::kDirect : wire::Algorithm::kRing;
 }
 
+// Whether the ranks of a direct call tell each other what their lines carry, and own by that (rule 58): a call of many
+// bytes, whose caller leaves the choice, and whose contributions have the same bits at their owner as on the way. They
+// have not with a wire format: the owner's own is not encoded. `least`: bytes for each rank, so many that no segment
+// would go before the owner's Ready.
+constexpr bool goes_by_rate(const wire::Descriptor& what, std::uint32_t world, wire::Algorithm algorithm,
+                            std::uint64_t least) {
+  if (what.collective != wire::Collective::kAllReduce || algorithm != wire::Algorithm::kDirect) return false;
+  if (what.algorithm != wire::Algorithm::kAuto || what.weighted || !what.formats.native()) return false;
+  return world >= 3 && what.count * size_of(what.type) / world >= least;
+}
+
 }  // namespace lockstep::ring

@@ -105,10 +105,9 @@ bool DirectOperation::in_turn(std::size_t piece) const {
          mutant(Mutant::kOutOfTurn);
 }
 
-// The order of the ring: a reduce ends at its root, any other at the owner.
-std::uint32_t DirectOperation::place_in_fold(std::uint32_t rank) const {
-  const bool ends_at_root = is(Collective::kReduce) && !mutant(Mutant::kFoldsFromTheOwner);
-  const std::uint32_t last = ends_at_root ? root_ : rank_.value;
+// The order of the ring, whoever owns the piece.
+std::uint32_t DirectOperation::place_in_fold(std::uint32_t rank, std::size_t piece) const {
+  const std::uint32_t last = mutant(Mutant::kFoldsFromTheOwner) ? pieces_[piece].owner : pieces_[piece].last;
   return (rank + world_ - last - 1) % world_;
 }
 
@@ -127,8 +126,8 @@ BufferRef DirectOperation::final_of(std::size_t piece) const {
 BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
   if (!is_mine(piece) || !reduces(request_.collective)) return final_of(piece);
   const std::uint32_t bytes = pieces_[piece].form(Phase::kReduceScatter).bytes;
-  const std::uint32_t place = place_in_fold(from.value);
-  const std::uint32_t before = place > place_in_fold(rank_.value) ? place - 1 : place;
+  const std::uint32_t place = place_in_fold(from.value, piece);
+  const std::uint32_t before = place > place_in_fold(rank_.value, piece) ? place - 1 : place;
   return room_of(piece).slice(std::uint64_t{bytes} * before, bytes);
 }
 
@@ -391,7 +390,7 @@ void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
                  FoldAllJob{.into = final_of(index),
                             .from = room_of(index),
                             .own = input(piece),
-                            .before = place_in_fold(rank_.value),
+                            .before = place_in_fold(rank_.value, index),
                             .type = request_.type,
                             .op = request_.op,
                             .divisor = request_.op == ReduceOp::kAvg ? world_ : 0});

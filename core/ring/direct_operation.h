@@ -138,8 +138,8 @@ class DirectOperation final : public Operation {
     return owner ? wire::Phase::kReduceScatter : wire::Phase::kAllGather;
   }
   [[nodiscard]] bool in_turn(std::size_t piece) const;
-  // The place of a rank in the order in which contributions to our pieces are folded.
-  [[nodiscard]] std::uint32_t place_in_fold(std::uint32_t rank) const;
+  // The place of a rank in the order in which the contributions to a piece are folded.
+  [[nodiscard]] std::uint32_t place_in_fold(std::uint32_t rank, std::size_t piece) const;
   [[nodiscard]] BufferRef room_of(std::size_t piece) const;
   [[nodiscard]] BufferRef final_of(std::size_t piece) const;
   [[nodiscard]] BufferRef landing(std::size_t piece, Rank from) const;

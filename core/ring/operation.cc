@@ -12,6 +12,7 @@
 #include "core/kernels/float_environment.h"
 #include "core/ring/direct_operation.h"
 #include "core/ring/ring_operation.h"
+#include "core/ring/shares.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -135,7 +136,12 @@ std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t wo
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   if (wire::exchanges(request.collective)) return {};  // an exchange lists its own: they differ between ranks
   if (request.collective == wire::Collective::kAllGather) return cut_blocks(rank_parameters, element, segmenting);
-  return cut(request.collective, counts_of(request), element, world, root, segmenting);
+  std::vector<Piece> pieces = cut(request.collective, counts_of(request), element, world, root, segmenting);
+  if (segmenting.by_rate) {
+    const std::vector<Rate> rates(rank_parameters.begin(), rank_parameters.end());
+    deal(pieces, shares_of(rates), kMaxExchanges);
+  }
+  return pieces;
 }
 
 // Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece of an

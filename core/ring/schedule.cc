@@ -44,7 +44,7 @@ void cut_range(std::vector<Piece>& pieces, std::uint32_t tensor, std::uint32_t o
       if (format == WireFormat::kNative) return {format, length};
       return {format, static_cast<std::uint32_t>(encoded_size(format, length / sizeof(float)))};
     };
-    pieces.push_back({tensor, owner, at, length, {form(up), form(down)}});
+    pieces.push_back({tensor, owner, owner, at, length, {form(up), form(down)}});
   }
 }
 
@@ -134,6 +134,9 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
       if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
       cut_chunk(owner, chunk, segment);
     }
+  }
+  if (collective == wire::Collective::kReduce) {
+    for (Piece& piece : pieces) piece.last = root;
   }
   return pieces;
 }

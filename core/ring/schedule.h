@@ -111,6 +111,7 @@ struct Form {
 struct Piece {
   std::uint32_t tensor = 0;
   std::uint32_t owner = 0;
+  std::uint32_t last = 0;     // of a reduction: the rank whose contribution is folded last
   std::uint64_t offset = 0;   // bytes from the start of the tensor (all-gather: from the start of the whole result)
   std::uint32_t length = 0;   // bytes
   std::array<Form, 2> forms;  // by phase
@@ -141,6 +142,7 @@ struct Segmenting {
   std::uint64_t room = 0;  // direct all-reduce: bytes for the contributions of other ranks to this rank's chunks
   // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
   std::uint32_t turns = 0;
+  bool by_rate = false;  // the rank parameters are rates, by which the pieces are dealt out (shares.h)
 };
 
 // The payload size of a segment. A segment is large enough that the cost of messages is negligible, small enough to

@@ -25,6 +25,7 @@ class Liars {
  public:
   void lies(PeerId peer, std::string name) {
     ids_.insert(peer);
+    names_.insert(trace::short_name(peer));  // by those whose newest view does not hold it any more
     names_.insert(std::move(name));
   }
   [[nodiscard]] bool any() const { return !ids_.empty(); }

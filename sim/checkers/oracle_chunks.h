@@ -106,7 +106,7 @@ inline std::uint64_t bytes_of(const ring::Request& request) {
   return bytes;
 }
 // Whether the receipt of a committed round names the direct algorithm.
-inline bool is_direct(const peer::Outcome& outcome) { return outcome.algorithm == wire::Algorithm::kDirect; }
+inline bool is_direct(const peer::Outcome& outcome) { return outcome.way.algorithm == wire::Algorithm::kDirect; }
 
 // The sizes of blocks may differ: the receipt has them.
 constexpr bool has_blocks(wire::Collective collective) {

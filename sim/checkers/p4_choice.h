@@ -9,6 +9,7 @@
 
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/oracle_shares.h"
 #include "sim/workload/call.h"
 #include "sim/workload/text.h"
 
@@ -20,10 +21,16 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
   const peer::Outcome& outcome = *call.outcome;
   if (outcome.status != Status::kOk || !oracle::has_two_ways(call.request.collective) || attempt == nullptr) return {};
   const auto takes = [&](wire::Algorithm right, const std::string& why) -> Complaint {
-    if (outcome.algorithm == right) return {};
-    return text_of(outcome.round) + " went " + std::string(name_of(outcome.algorithm)) + " for " + text_of(call.peer) +
-           ", and not " + std::string(name_of(right)) + ": " + why;
+    if (outcome.way.algorithm == right) return {};
+    return text_of(outcome.round) + " went " + std::string(name_of(outcome.way.algorithm)) + " for " +
+           text_of(call.peer) + ", and not " + std::string(name_of(right)) + ": " + why;
   };
+  const bool by_rate = oracle::is_direct(outcome) && oracle::goes_by_rate(call, outcome.world);
+  if (outcome.way.rates.size() != (by_rate ? outcome.world : 0)) {
+    return text_of(outcome.round) + " knows the lines of " + std::to_string(outcome.way.rates.size()) + " ranks of " +
+           std::to_string(outcome.world) + " on " + text_of(call.peer) + ", and " +
+           (by_rate ? "they own what their lines carry" : "they own as much as each other");
+  }
   const wire::Algorithm asked = oracle::asked(call.request);
   if (asked != wire::Algorithm::kAuto) return takes(asked, "that is what it has asked for");
   bool far = false;

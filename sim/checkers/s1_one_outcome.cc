@@ -74,8 +74,16 @@ Complaint OneOutcome::ended(const Call& call, const wire::View* cohort) {
     return differ("the list of contributors", text_of(*then.contributors), text_of(*now.contributors));
   }
   if (then.world != now.world) return differ("the world", std::to_string(then.world), std::to_string(now.world));
-  if (then.algorithm != now.algorithm) {
-    return differ("the algorithm", std::string(name_of(then.algorithm)), std::string(name_of(now.algorithm)));
+  if (then.way.algorithm != now.way.algorithm) {
+    return differ("the algorithm", std::string(name_of(then.way.algorithm)), std::string(name_of(now.way.algorithm)));
+  }
+  if (then.way.rates != now.way.rates) {
+    const auto text = [](const std::vector<std::uint32_t>& rates) {
+      std::string all;
+      for (const std::uint32_t rate : rates) all += (all.empty() ? "" : " ") + std::to_string(rate);
+      return all;
+    };
+    return differ("the rates of the ranks", text(then.way.rates), text(now.way.rates));
   }
   if (then.hash != now.hash) return differ("the hash", std::to_string(then.hash), std::to_string(now.hash));
   return {};

@@ -114,7 +114,7 @@ peer::Outcome outcome_of(const Json& json) {
     outcome.attempt = Generation{whole(json, "attempt")};
     outcome.hash = whole(json, "hash");
     if (json.contains("algorithm"))
-      outcome.algorithm = one_of<wire::Algorithm>(json["algorithm"], wire::kAlgorithmCount);
+      outcome.way.algorithm = one_of<wire::Algorithm>(json["algorithm"], wire::kAlgorithmCount);
     outcome.retries = whole(json, "retries");
     outcome.bytes_sent = whole(json, "bytes_sent");
     outcome.bytes_received = whole(json, "bytes_received");

@@ -465,7 +465,7 @@ void Network::handle(const Event& event, Instant now) {
       const std::size_t bytes = s.write.taken;
       s.write.lent = s.write.taking = false;
       s.write.taken = 0;
-      user_.tell(s.process, io::WriteDone{s.id, bytes});
+      user_.tell(s.process, io::WriteDone{s.id, bytes, unread(end)});
       return;
     }
     case What::kRevoked: {

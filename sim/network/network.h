@@ -262,6 +262,7 @@ class Network {
   void place_tokens(std::uint32_t process, const io::Place& place, Memory& memory);
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
+  [[nodiscard]] std::uint64_t unread(End writer);  // bytes of it that the other side has not read
   // How many bytes go on the wire.
   std::size_t push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
   void push_payload(End from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,

@@ -218,7 +218,12 @@ void Network::take(End end, std::uint64_t loan, Instant now) {
   const std::size_t bytes = s.write.taken;
   s.write.lent = s.write.taking = false;
   s.write.taken = 0;
-  user_.tell(s.process, io::WriteDone{s.id, bytes});
+  user_.tell(s.process, io::WriteDone{s.id, bytes, unread(end)});
+}
+
+std::uint64_t Network::unread(End writer) {
+  const Pipe& pipe = side(other(writer)).in;
+  return pipe.sent - pipe.credited;
 }
 
 std::size_t Network::take_once(End end, Instant now) {

@@ -201,6 +201,7 @@ std::string validate_plan(const Plan& plan) {
     return must("eager_segments", "0.." + std::to_string(kMaxEagerSegments));
   if (!within(plan.links.window, 1U, kRoundWindow)) return must("window", "1.." + std::to_string(kRoundWindow));
   if (plan.links.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
+  if (plan.links.by_rate_bytes == 0 || plan.links.rate_window.ns <= 0) return must("by_rate_bytes", "more than 0");
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.program.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
   if (plan.program.sends_to_next > kMostSends) return must("sends_to_next", "0.." + std::to_string(kMostSends));

@@ -119,6 +119,8 @@ struct LinkPlan {
   std::uint32_t eager_segments = kMaxEagerSegments;  // small tensors that go to a neighbour before it asks
   std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order; further calls wait
   std::uint32_t turns = 0;  // direct: pieces of an owner on their way at once; 0: as many as there is room for
+  std::uint32_t by_rate_bytes = 524'288;     // direct: from so many for each rank on, ranks own by rate
+  Duration rate_window = milliseconds(300);  // in which a line is measured
 
   bool operator==(const LinkPlan&) const = default;
 };

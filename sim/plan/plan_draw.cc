@@ -358,6 +358,14 @@ void draw_many_bytes(Plan& plan, Dice dice) {
   plan.network.window_bytes = std::max(plan.network.window_bytes, plan.program.max_count * 8 / 50);
 }
 
+// So few bytes that ranks own what their lines carry (rule 58), and windows so short that lines are measured.
+void draw_by_rate(Plan& plan, Dice dice) {
+  if (!dice.permille(300, Purpose::kReduce, 0, 0, 2)) return;
+  plan.links.by_rate_bytes = static_cast<std::uint32_t>(dice.range(1, 400, Purpose::kReduce, 0, 0, 3));
+  const auto longest = static_cast<std::uint64_t>(std::max<std::int64_t>(plan.network.latency_hi_ns, 1000));
+  plan.links.rate_window = nanoseconds(static_cast<std::int64_t>(dice.range(1, longest, Purpose::kReduce, 0, 0, 4)));
+}
+
 // Programs that think long between two steps, each for another time: calls wait for members that have not called.
 void draw_thinkers(Plan& plan, Dice dice) {
   if (plan.auto_admit || plan.gangs.groups > 1 || !dice.permille(25, Purpose::kThink, 0, 0, 1)) return;
@@ -704,6 +712,7 @@ void strike_newcomers(Plan& plan, Dice dice) {
 void draw_rare_programs(Plan& plan, Dice dice) {
   draw_thinkers(plan, dice);
   draw_many_bytes(plan, dice);
+  draw_by_rate(plan, dice);
 }
 
 void add_rare_faults(Plan& plan, Dice dice) {

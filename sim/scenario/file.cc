@@ -199,6 +199,7 @@ class ScenarioReader {
     top("eager_segments", plan.links.eager_segments);
     top("window", plan.links.window);
     top("turns", plan.links.turns);
+    top("by_rate_bytes", plan.links.by_rate_bytes);
     top("steps_per_admit", plan.program.steps_per_admit);
     top("commits_after", plan.end.commits_after);
     if (const toml::node* node = top.take("mode")) {
@@ -211,6 +212,7 @@ class ScenarioReader {
 
   void read_times(TomlReader& top) {
     Plan& plan = scenario_.base;
+    read_time(top, "rate_window", plan.links.rate_window, "300ms");
     scenario_.says_heartbeat = read_time(top, "heartbeat", plan.heartbeat, "200ms");
     std::uint64_t kernel_rate = 0;
     if (top.quantity("kernel_rate", kernel_rate, rate_of, "5GB/s")) {

@@ -69,6 +69,10 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "window", "256", "rounds in flight that begin in launch order; further calls wait; at most 256"},
     {"top", "turns", "0",
      "pieces of an owner on their way at once, with the direct algorithm; 0: as many as there is room for"},
+    {"top", "by_rate_bytes", "524288",
+     "far all-reduces of so many bytes for each rank: ranks own what their lines carry; a line is measured over four "
+     "times as many"},
+    {"top", "rate_window", R"("300ms")", "in which a line is measured, at least"},
     {"top", "steps_per_admit", "2", "steps between two calls of admit"},
     {"top", "commits_after", "3", "that every peer must see after the faults"},
     {"top", "mode", R"("token")", "payloads are tokens (fast), or \"bytes\""},

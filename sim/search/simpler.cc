@@ -208,6 +208,11 @@ Candidates smaller_program(const Plan& plan) {
   add(out, plan, [](Plan& p) { return std::exchange(p.links.eager_segments, kMaxEagerSegments) != kMaxEagerSegments; });
   add(out, plan, [](Plan& p) { return std::exchange(p.links.window, kRoundWindow) != kRoundWindow; });
   add(out, plan, [](Plan& p) { return lower(p.links.turns, 0); });
+  add(out, plan, [](Plan& p) {
+    const LinkPlan usual;
+    const bool news = std::exchange(p.links.by_rate_bytes, usual.by_rate_bytes) != usual.by_rate_bytes;
+    return std::exchange(p.links.rate_window, usual.rate_window) != usual.rate_window || news;
+  });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.reduces, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.exchanges, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.transfers, false); });

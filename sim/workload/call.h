@@ -56,8 +56,9 @@ struct Call {
   // The caller, when it launched the call.
   struct Launch {
     std::uint32_t segment_bytes = 0;  // in its options
-    CohortId cohort;                  // the newest that it knew
-    std::uint32_t use = 0;            // number of earlier launches of the tag in that cohort
+    std::uint32_t by_rate_bytes = 0;
+    CohortId cohort;        // the newest that it knew
+    std::uint32_t use = 0;  // number of earlier launches of the tag in that cohort
   };
   // The contents of the tensors.
   struct Data {

@@ -112,6 +112,7 @@ void App::launch(Request request, std::uint64_t here, const Contents& contents) 
   const float weight = request.weight.value_or(1);
   call.data.odd_weight = !(weight >= 0.25F && weight <= 1000);
   call.launch.segment_bytes = plan_.links.segment_bytes;
+  call.launch.by_rate_bytes = plan_.links.by_rate_bytes;
   call.refused = contents.refused;
   const CallId id = call.id;
   host_.app_launched(call);

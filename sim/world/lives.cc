@@ -45,7 +45,9 @@ void Lives::start(std::uint32_t host) {
   options.segment_bytes = plan_.links.segment_bytes;
   options.eager_segments = plan_.links.eager_segments;
   options.window = plan_.links.window;
-  options.turns = plan_.links.turns;
+  options.direct.turns = plan_.links.turns;
+  options.direct.by_rate_bytes = plan_.links.by_rate_bytes;
+  options.direct.rate_window = plan_.links.rate_window;
   options.strangers = most_strangers(plan_);
   if (plan_.aged) {
     options.first_use = first_use_of(plan_);

@@ -634,6 +634,7 @@ void World::call(std::uint32_t index, peer::Input input, std::vector<BufferId> b
                    call.launch.cohort = process.caller.uses.cohort();
                    call.launch.use = process.caller.uses.launch(launch.request.tag);
                    call.launch.segment_bytes = process.peer.options().segment_bytes;
+                   call.launch.by_rate_bytes = process.peer.options().direct.by_rate_bytes;
                    guests_.give(process, call, launch.request, std::move(buffers));
                    app_launched(call);
                  },

@@ -395,5 +395,32 @@ RC_GTEST_PROP(BothWays, AnAllGatherHasAllBlocksInOrder, (std::uint64_t seed)) {
   check_both_ways(Collective::kAllGather, seed);
 }
 
+// Law (rule 58): whoever owns what, the bits of an all-reduce are those of the ring, for all types and operations.
+RC_GTEST_PROP(ByRate, SharesChangeNoBit, (std::uint64_t seed)) {
+  OtherCase c = any_other(Collective::kAllReduce, seed);
+  const bool in_place = *rc::gen::arbitrary<bool>();
+  const auto rates = *rc::gen::container<std::vector<ring::Rate>>(c.world, rc::gen::element<ring::Rate>(0, 1, 10, 99));
+  std::vector<test::Bytes> results;
+  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, wire::Algorithm::kDirect}) {
+    const bool by_rate = algorithm == wire::Algorithm::kDirect;
+    const ring::Segmenting segmenting{
+        c.segment_bytes, {}, {}, algorithm, ring::direct_room(c.request), *rc::gen::element<std::uint32_t>(0, 1, 3),
+        by_rate};
+    const std::vector<ring::Rate> told = by_rate && c.world > 1 ? rates : std::vector<ring::Rate>{};
+    support::RingOfOperations ring(c.request, c.world, in_place, segmenting, c.seed, {}, false, 0, {}, told);
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) std::ranges::copy(c.inputs[rank], ring.input(rank).begin());
+    if (c.eager) ring.send_eagerly();
+    ring.run();
+    expect_complete(ring, c.world);
+    ring.commit_all();
+    for (std::uint32_t rank = 0; rank < c.world; ++rank) {
+      const std::span all = in_place ? std::span(ring.input(rank)) : ring.received(rank);
+      const auto bytes = static_cast<std::ptrdiff_t>(c.inputs[rank].size());
+      results.emplace_back(all.begin(), all.begin() + bytes);
+      RC_ASSERT(results.back() == results.front());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -20,19 +20,21 @@
 #include "core/base/rng.h"
 #include "core/kernels/run_job.h"
 #include "core/ring/operation.h"
+#include "core/ring/shares.h"
 
 namespace lockstep::support {
 
 class RingOfOperations {
  public:
   // Buffers of every rank: id 1 holds `input`, 2 `recv` (absent in place), 3 scratch, 4 residuals (if any), 5 slots.
-  // `weights`: of every rank, or empty. `blocks`: of an all-gather, in elements.
+  // `weights`, `rates`: of every rank, or empty. `blocks`: of an all-gather, in elements.
   RingOfOperations(const ring::Request& request, std::uint32_t world, bool in_place, ring::Segmenting segmenting,
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false,
-                   std::uint32_t root = 0, const std::vector<std::uint64_t>& blocks = {})
+                   std::uint32_t root = 0, const std::vector<std::uint64_t>& blocks = {},
+                   const std::vector<ring::Rate>& rates = {})
       : seed_(seed), direct_(segmenting.algorithm == wire::Algorithm::kDirect) {
-    std::vector<std::uint64_t> rank_parameters;
-    rank_parameters.reserve(weights.size());
+    std::vector<std::uint64_t> rank_parameters(rates.begin(), rates.end());
+    rank_parameters.reserve(rates.size() + weights.size());
     for (const float weight : weights) rank_parameters.push_back(std::bit_cast<std::uint32_t>(weight));
     for (const std::uint64_t block : blocks) rank_parameters.push_back(block * size_of(request.type));
     const std::uint64_t gathered =

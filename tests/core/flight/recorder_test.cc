@@ -190,7 +190,7 @@ TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 9);
   driver.machine.save(state);
-  EXPECT_EQ(kRevision, 41U);
+  EXPECT_EQ(kRevision, 42U);
   EXPECT_EQ(checksum(recording.records), 18378010875627002105U);
   EXPECT_EQ(checksum(state), 15623400242613976659U);
 }

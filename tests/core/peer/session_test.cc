@@ -662,6 +662,30 @@ TEST(LyingCoordinator, ALeaversLastRoundMayBeClosed) {
   EXPECT_EQ(run.me.outcome(leave)->status, Status::kOk);
 }
 
+// Rules 22 and 23. `left` names the leaver itself, too: it was told that another member had left.
+TEST(Session, ALeaverIsToldWhyItsLastRoundWentOnWithoutIt) {
+  for (const bool another_leaves : {false, true}) {
+    Peer3 run;
+    const CallId call = run.launch(wire::Collective::kAllReduce);
+    run.me.leave();
+    run.me.run();
+    wire::Propose cut = run.proposal(view_of(2, 1, {kLow, kHigh}));
+    cut.left = {kMe};
+    if (another_leaves) {  // and has not launched the round
+      cut.view = view_of(2, 1, {kLow});
+      cut.left.push_back(kHigh);
+    } else {
+      cut.kept = {run.key()};
+      cut.relinked = {GroupId{}};
+    }
+    run.install(cut);
+    ASSERT_NE(run.me.outcome(call), nullptr);
+    EXPECT_EQ(run.me.outcome(call)->status, Status::kOutcomeUnknown);
+    const std::string why = another_leaves ? "another member left" : "the ring was laid around a broken link";
+    EXPECT_EQ(run.me.outcome(call)->text, why + " while this peer was leaving");
+  }
+}
+
 // This peer receives the state of these members.
 void elect(Peer3& run, std::vector<PeerId> sources) {
   launch_sync(run);

@@ -1,0 +1,68 @@
+// What this peer's line carries towards the others, measured by what their hosts acknowledge while collectives send
+// (rule 58 of docs/protocol.md). A line carries at least what it has carried once, so the best counts, of windows that
+// are long enough for a stream's bursts to level out. Only the way up is measured: it is the thinner one of most lines,
+// and what comes down is sent by others.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/time.h"
+#include "core/ring/shares.h"
+
+namespace lockstep::peer {
+
+class LineRate {
+ public:
+  // The least that a window has.
+  LineRate(Duration time, std::uint64_t bytes) : least_time_(time), least_bytes_(bytes) {}
+
+  // Other hosts have acknowledged so many bytes since the last time.
+  void acknowledged(std::uint64_t bytes, Instant now) {
+    if (now - last_ > kPause) {  // the bytes belong to the time before
+      begin_ = last_ = now;
+      bytes_ = 0;
+      return;
+    }
+    last_ = now;
+    bytes_ += bytes;
+    const Duration time = now - begin_;
+    if (time < least_time_ || bytes_ < least_bytes_) return;
+    const auto micros = std::max<std::uint64_t>(static_cast<std::uint64_t>(time.ns) / 1000, 1);
+    const std::uint64_t rate = bytes_ * 1'000'000 / 1024 / micros;
+    best_.front() = std::max(best_.front(), static_cast<ring::Rate>(std::min<std::uint64_t>(rate, UINT32_MAX)));
+    begin_ = now;
+    bytes_ = 0;
+  }
+
+  // The best of the last calls, for one that begins; 0: not known. A line that has become thinner is forgotten in as
+  // many calls.
+  [[nodiscard]] ring::Rate of_last_calls() {
+    const ring::Rate rate = std::ranges::max(best_);
+    if (best_.front() == 0) return rate;
+    std::ranges::copy_backward(best_.begin(), best_.end() - 1, best_.end());
+    best_.front() = 0;
+    return rate;
+  }
+
+  // Left out: least_time_ and least_bytes_, which follow from the options.
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(begin_, last_, bytes_, best_);
+  }
+
+ private:
+  static constexpr Duration kPause = milliseconds(200);
+  static constexpr std::size_t kCalls = 4;
+
+  Duration least_time_;
+  std::uint64_t least_bytes_;
+  Instant begin_;  // of the window
+  Instant last_;
+  std::uint64_t bytes_ = 0;
+  std::array<ring::Rate, kCalls> best_{};  // the call that runs first
+};
+
+}  // namespace lockstep::peer
