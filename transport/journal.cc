@@ -106,7 +106,8 @@ std::string ended(PeerId by, CallId call, const peer::Outcome& outcome) {
                      {"use", outcome.round.use}};
     json["attempt"] = outcome.attempt.value;
     json["hash"] = outcome.hash;
-    json["algorithm"] = name_of(outcome.way.algorithm);
+    if (outcome.way.algorithm != wire::Algorithm::kAuto) json["algorithm"] = name_of(outcome.way.algorithm);
+    if (!outcome.way.rates.empty()) json["rates"] = outcome.way.rates;
     json["retries"] = outcome.retries;
     json["bytes_sent"] = outcome.bytes_sent;
     json["bytes_received"] = outcome.bytes_received;

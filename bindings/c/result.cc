@@ -25,6 +25,8 @@ lockstep_result blank(const lockstep_result& from) {
   result.blocks_capacity = from.blocks_capacity;
   result.newcomers = from.newcomers;
   result.newcomers_capacity = from.newcomers_capacity;
+  result.rates = from.rates;
+  result.rates_capacity = from.rates_capacity;
   return result;
 }
 
@@ -35,6 +37,15 @@ const char* kept(std::string_view text) {
   std::copy_n(text.data(), length, place.data());
   place[length] = '\0';
   return place.data();
+}
+
+lockstep_algorithm name_in_c(wire::Algorithm algorithm) {
+  switch (algorithm) {
+    case wire::Algorithm::kRing: return LOCKSTEP_ALGORITHM_RING;
+    case wire::Algorithm::kDirect: return LOCKSTEP_ALGORITHM_DIRECT;
+    case wire::Algorithm::kAuto: return LOCKSTEP_ALGORITHM_AUTO;
+  }
+  LOCKSTEP_UNREACHABLE();
 }
 
 void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
@@ -81,6 +92,12 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.count = outcome.transfer.count;
   result.blocks_count = outcome.blocks.size();
   std::copy_n(outcome.blocks.begin(), std::min(outcome.blocks.size(), result.blocks_capacity), result.blocks);
+  result.algorithm = name_in_c(outcome.way.algorithm);
+  const std::vector<ring::Rate>& rates = outcome.way.rates;
+  result.rates_count = rates.size();
+  const std::size_t told = std::min(rates.size(), result.rates_capacity);
+  std::transform(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(told), result.rates,
+                 [](ring::Rate kib) { return std::uint64_t{kib} * 1024; });
 }
 
 }  // namespace
@@ -99,6 +116,8 @@ std::optional<Error> validate_result(const lockstep_result* result) {
     return invalid("result.newcomers is NULL but result.newcomers_capacity is {}; allowed: 0",
                    result->newcomers_capacity);
   }
+  if (result->rates == nullptr && result->rates_capacity != 0)
+    return invalid("result.rates is NULL but result.rates_capacity is {}; allowed: 0", result->rates_capacity);
   return std::nullopt;
 }
 

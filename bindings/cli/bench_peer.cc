@@ -34,6 +34,8 @@ struct Timing {
   double retries = 0;         // abandoned attempts of all calls
   double received = 0;        // sync_state: the most bytes that the newcomer received in a call
   std::uint64_t errors = 0;
+  lockstep_algorithm algorithm = LOCKSTEP_ALGORITHM_AUTO;  // of the last call; AUTO: it has no choice
+  std::vector<std::uint64_t> rates;                        // lockstep_result.rates of the last call
 };
 
 struct Row {
@@ -132,7 +134,7 @@ class Bench {
     auto last = began;
     for (std::uint32_t i = 0; i < iterations; ++i) {
       if (!warmup) say_call(i);
-      timing.retries += subject_->call(place).retries;
+      note(subject_->call(place), timing);
       const auto now = Clock::now();
       const std::chrono::duration<double> took = now - std::exchange(last, now);
       timing.calls.push_back(took.count() / subject_->parts());
@@ -141,6 +143,12 @@ class Bench {
     timing.seconds = agree(all.count() / iterations / subject_->parts(), LOCKSTEP_MAX);
     settle(timing);
     return timing;
+  }
+
+  static void note(const lockstep_result& result, Timing& timing) {
+    timing.retries += result.retries;
+    timing.algorithm = result.algorithm;
+    timing.rates.assign(result.rates, result.rates + std::min(result.rates_count, result.rates_capacity));
   }
 
   // The times of the slowest peer.
@@ -167,7 +175,7 @@ class Bench {
       if (!warmup) say_call(i);
       const auto began = Clock::now();
       const lockstep_result result = subject_->call(Place::kIn);
-      timing.retries += result.retries;
+      note(result, timing);
       if (!subject_->is_newcomer()) continue;
       timing.calls[i] = std::chrono::duration<double>(Clock::now() - began).count();
       timing.received = std::max(timing.received, static_cast<double>(result.bytes_received));
@@ -239,8 +247,19 @@ class Bench {
                subject_->folds() ? options_.op : "-");
     print_timing(row, row.out);
     print_timing(row, row.in);
-    fmt::print("\n");
+    fmt::print("{}\n", way_of(row.out ? *row.out : *row.in));
     std::fflush(stdout);
+  }
+
+  // Which way the bytes have gone, as the model chose; behind the row.
+  static std::string way_of(const Timing& timing) {
+    if (timing.algorithm == LOCKSTEP_ALGORITHM_AUTO) return {};
+    std::string way = std::string(" | ") + lockstep_algorithm_name(timing.algorithm);
+    if (timing.rates.empty()) return way;
+    const auto [slowest, fastest] = std::ranges::minmax(timing.rates);
+    if (fastest == 0) return way + ", lines not known yet";
+    return way + fmt::format(", lines of {:.0f} to {:.0f} Mbit/s", static_cast<double>(slowest) * 8e-6,
+                             static_cast<double>(fastest) * 8e-6);
   }
 
   static void print_tail(std::uint64_t errors) {
@@ -262,6 +281,8 @@ class Bench {
                         {"calls_us", nlohmann::json::array()},
                         {"iterations", timing->each.size()}};
     for (const double seconds : timing->calls) j["calls_us"].push_back(seconds * 1e6);
+    if (timing->algorithm != LOCKSTEP_ALGORITHM_AUTO) j["algorithm"] = lockstep_algorithm_name(timing->algorithm);
+    if (!timing->rates.empty()) j["rates_bytes_per_s"] = timing->rates;
     if (subject_->is_sync()) j["received_bytes"] = static_cast<std::uint64_t>(timing->received);
     return j;
   }

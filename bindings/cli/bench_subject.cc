@@ -211,6 +211,8 @@ lockstep_result BenchSubject::call(Place place) {
 template <typename Issue>
 lockstep_result BenchSubject::in_all_slots(Issue&& issue) {
   lockstep_result result = LOCKSTEP_RESULT_INIT;
+  result.rates = rates_.data();
+  result.rates_capacity = rates_.size();
   if (slots_.size() == 1) {
     must_be_whole(issue(std::size_t{0}, &result, static_cast<lockstep_work**>(nullptr)), result);
     return result;

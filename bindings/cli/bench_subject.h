@@ -1,6 +1,7 @@
 // The subject of `lockstep bench`: one collective on its own memory, with a known result.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -126,6 +127,7 @@ class BenchSubject {
   std::vector<lockstep_peer_id> members_;
   std::uint64_t count_ = 0;
   std::vector<Slot> slots_;
+  std::array<std::uint64_t, 1024> rates_{};  // of the last call: lockstep_result.rates
 };
 
 }  // namespace lockstep::cli

@@ -37,7 +37,7 @@ struct TransferEnd {
 
 // The way of the bytes of a round.
 struct Way {
-  wire::Algorithm algorithm = wire::Algorithm::kRing;
+  wire::Algorithm algorithm = wire::Algorithm::kAuto;  // of a committed collective that has a choice; else kAuto
   std::vector<ring::Rate> rates;  // what the line of each rank carries, where ranks own by that (rule 58); else empty
 };
 
@@ -53,9 +53,9 @@ struct Outcome {
   WorldSizes sizes;               // committed rounds: of the view in which the attempt began; else of the newest view
   std::vector<PeerId> newcomers;  // admit: the peers that joined during the call
   std::uint64_t hash = 0;         // committed rounds: of the result, the same on every peer
-  Way way;                        // committed all-reduces, and others that have a choice
-  std::uint32_t retries = 0;      // attempts that were given up because a member was lost or left
-  std::uint64_t bytes_sent = 0;   // payload on the wire, this call, all attempts
+  Way way;
+  std::uint32_t retries = 0;     // attempts that were given up because a member was lost or left
+  std::uint64_t bytes_sent = 0;  // payload on the wire, this call, all attempts
   std::uint64_t bytes_received = 0;
   ring::Chunk chunk;                  // reduce-scatter with one tensor: the elements of the input that `recv` now holds
   std::vector<std::uint64_t> blocks;  // all-gather: elements of each rank's block

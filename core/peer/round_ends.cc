@@ -15,16 +15,16 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   outcome.retries = round.retries;
   if (status != Status::kOk) return outcome;
   const Attempt& attempt = *round.attempt;
+  const Request& request = round.request;
   outcome.world = attempt.world();
   outcome.contributors = attempt.ring;
   outcome.sizes = attempt.sizes;
   outcome.hash = round.hash;
-  outcome.way.algorithm = attempt.algorithm;
+  if (wire::has_choice(request.collective)) outcome.way.algorithm = attempt.algorithm;
   if (attempt.by_rate) {
     for (const std::uint64_t rate : attempt.known_rank_parameters())
       outcome.way.rates.push_back(static_cast<ring::Rate>(rate));
   }
-  const Request& request = round.request;
   if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
     outcome.chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);
   }

@@ -57,6 +57,7 @@ inline std::vector<double> parts_of(std::span<const std::uint32_t> rates) {
   if (slowest == fastest) return {};
   const auto owned = [&](double time) {
     std::vector<double> parts;
+    parts.reserve(lines.size());
     for (const double line : lines)
       parts.push_back(std::max(0.0, (time * line - 1) / static_cast<double>(lines.size() - 2)));
     return parts;

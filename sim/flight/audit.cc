@@ -115,6 +115,7 @@ peer::Outcome outcome_of(const Json& json) {
     outcome.hash = whole(json, "hash");
     if (json.contains("algorithm"))
       outcome.way.algorithm = one_of<wire::Algorithm>(json["algorithm"], wire::kAlgorithmCount);
+    if (json.contains("rates")) outcome.way.rates = json.at("rates").get<std::vector<std::uint32_t>>();
     outcome.retries = whole(json, "retries");
     outcome.bytes_sent = whole(json, "bytes_sent");
     outcome.bytes_received = whole(json, "bytes_received");

@@ -128,6 +128,9 @@ static void results_are_checked(void) {
   result.blocks_capacity = 0;
   result.newcomers_capacity = 5;
   CHECK_INVALID("result.newcomers is NULL but result.newcomers_capacity is 5", lockstep_admit(comm, 1, &result));
+  result.newcomers_capacity = 0;
+  result.rates_capacity = 6;
+  CHECK_INVALID("result.rates is NULL but result.rates_capacity is 6", lockstep_admit(comm, 1, &result));
 }
 
 static void all_reduce_arguments_are_checked(void) {

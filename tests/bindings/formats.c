@@ -42,6 +42,12 @@ static void reduce(peer* self, lockstep_wire_format up, lockstep_wire_format dow
   for (who = 0; who < self->peers; ++who) weights += args.weighted ? who + 1 : 1;
   CHECK_STATUS(LOCKSTEP_OK, lockstep_all_reduce(self->comm, &args, &result));
   CHECK(result.weight == (args.weighted ? weights : 0.0));
+  if (args.algorithm == LOCKSTEP_ALGORITHM_DIRECT || up == LOCKSTEP_WIRE_INT4 || up == LOCKSTEP_WIRE_E3M0) {
+    CHECK(result.algorithm == LOCKSTEP_ALGORITHM_DIRECT);
+  } else {
+    CHECK(result.algorithm == LOCKSTEP_ALGORITHM_RING);
+  }
+  CHECK(result.rates_count == 0);
   bound = 1000 * (step_of(up) * (self->peers - 1) + step_of(down));
   for (i = 0; i < count; ++i) {
     double want = 0;

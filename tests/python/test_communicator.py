@@ -159,6 +159,8 @@ def test_a_result_tells_of_the_call(peers: Peers) -> None:
         assert result.bytes_received > 0
         assert result.output is None
         assert result.blocks == ()
+        assert (result.algorithm, result.rates) == ("ring", ())  # members of one host
+        assert run.barrier().algorithm == "auto"
         assert (result.chunk, result.revision, result.state_root, result.state_difference) == (slice(0, 0, 1), 0, 0, "")
         assert result.state_undefined is False
         says(repr(result), ["lockstep.Result ok", "world_size=3", "retries=0"])
@@ -245,7 +247,8 @@ def test_wire_formats_are_as_near_as_they_say(peers: Peers, name: Any) -> None:
 def test_algorithms(peers: Peers, algorithm: Any) -> None:
     def main(run: Run, number: int) -> None:
         given = np.full(5000, number, np.float32)
-        run.all_reduce(given, algorithm=algorithm)
+        result = run.all_reduce(given, algorithm=algorithm)
+        assert result.algorithm == ("direct" if algorithm in ("direct", lockstep.Algorithm.DIRECT) else "ring")
         assert (given == 3).all()
 
     peers(3, main)

@@ -423,12 +423,23 @@ typedef struct lockstep_result {
   size_t newcomers_capacity;   /* in: elements of it */
 
   uint64_t lineage; /* sync, prefetch: of the state in memory */
+
+  /* all-reduce, reduce-scatter, all-gather, reduce and broadcast that were committed: RING or DIRECT, equal on every
+   * peer (lockstep_algorithm); else AUTO */
+  lockstep_algorithm algorithm;
+  /* The all-reduces in which each peer owned a part by what its line carries: what each contributor's line carries
+   * towards the others, in bytes a second, as measured in earlier calls, in rank order; 0: not known. Equal on every
+   * peer. A peer with a slow line folds less, or nothing: it carries about the bytes of the tensors once each way */
+  uint64_t* rates;       /* in: the caller's array, or NULL; filled in rank order as far as it reaches */
+  size_t rates_capacity; /* in: elements of it */
+  size_t rates_count;    /* how many rates, also if the array is smaller; 0: all peers own equal parts */
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
-        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0, 0      \
+        {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0, 0,     \
+        LOCKSTEP_ALGORITHM_AUTO, NULL, 0, 0                                                                      \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------

@@ -58,6 +58,12 @@ class Result:
     def __repr__(self) -> str: ...
     def __setstate__(self, arg0: tuple) -> None: ...
     @property
+    def algorithm(self) -> str:
+        """
+        All-reduce, reduce-scatter, all-gather, reduce, broadcast: "ring" or "direct", equal on every peer.
+        Other calls: "auto".
+        """
+    @property
     def attempt(self) -> int:
         """
         The attempt that committed.
@@ -144,6 +150,13 @@ class Result:
     def rank(self) -> int:
         """
         This peer's place among the contributors.
+        """
+    @property
+    def rates(self) -> tuple[int, ...]:
+        """
+        All-reduces in which each peer owned a part by what its line carries: bytes a second of each contributor's
+        line towards the others, as measured in earlier calls, in rank order; 0: not known. Equal on every peer.
+        Empty: all peers owned equal parts.
         """
     @property
     def retries(self) -> int:

@@ -11,6 +11,13 @@
 namespace lockstep::python {
 namespace {
 
+// A tuple of Python's integers.
+Numbers numbers_of(const std::vector<std::uint64_t>& values) {
+  Numbers numbers(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) numbers[i] = py::int_(values[i]);
+  return numbers;
+}
+
 constexpr std::size_t kMostMembers = 1024;  // members of one view: the limit of lockstep_wait_for_world()
 
 }  // namespace
@@ -19,6 +26,7 @@ lockstep_result& blank_result() {
   static thread_local std::array<lockstep_peer_id, kMostMembers> contributors;
   static thread_local std::array<std::uint64_t, kMostMembers> blocks;
   static thread_local std::array<lockstep_peer_id, kMostMembers> newcomers;
+  static thread_local std::array<std::uint64_t, kMostMembers> rates;
   static thread_local lockstep_result result;
   result = LOCKSTEP_RESULT_INIT;
   result.contributors = contributors.data();
@@ -27,6 +35,8 @@ lockstep_result& blank_result() {
   result.blocks_capacity = blocks.size();
   result.newcomers = newcomers.data();
   result.newcomers_capacity = newcomers.size();
+  result.rates = rates.data();
+  result.rates_capacity = rates.size();
   return result;
 }
 
@@ -36,6 +46,7 @@ Result::Result(const lockstep_result& from)
                    from.contributors + std::min<std::size_t>(from.contributors_count, from.contributors_capacity)),
       blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
       newcomers(from.newcomers, from.newcomers + std::min<std::size_t>(from.newcomers_count, from.newcomers_capacity)),
+      rates(from.rates, from.rates + std::min(from.rates_count, from.rates_capacity)),
       state_difference(from.state_difference != nullptr ? from.state_difference : "") {}
 
 py::tuple Result::state() const {
@@ -44,11 +55,10 @@ py::tuple Result::state() const {
   numbers.contributors = nullptr;
   numbers.blocks = nullptr;
   numbers.newcomers = nullptr;
+  numbers.rates = nullptr;
   numbers.state_difference = nullptr;
-  Numbers sizes(blocks.size());
-  for (std::size_t i = 0; i < blocks.size(); ++i) sizes[i] = py::int_(blocks[i]);
   return py::make_tuple(py::bytes(reinterpret_cast<const char*>(&numbers), sizeof numbers), to_python(contributors),
-                        sizes, to_text(state_difference), output, to_python(newcomers));
+                        numbers_of(blocks), to_text(state_difference), output, to_python(newcomers), numbers_of(rates));
 }
 
 std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
@@ -64,8 +74,14 @@ std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
   };
   std::vector<lockstep_peer_id> ids = ids_in(1);
   std::vector<lockstep_peer_id> newcomers = ids_in(5);
-  std::vector<std::uint64_t> sizes;
-  for (const py::handle& size : py::cast<py::tuple>(state[2])) sizes.push_back(py::cast<std::uint64_t>(size));
+  const auto numbers_in = [&state](std::size_t place) {
+    std::vector<std::uint64_t> values;
+    if (place >= state.size()) return values;
+    for (const py::handle& value : py::cast<py::tuple>(state[place])) values.push_back(py::cast<std::uint64_t>(value));
+    return values;
+  };
+  std::vector<std::uint64_t> sizes = numbers_in(2);
+  std::vector<std::uint64_t> rates = numbers_in(6);
   const auto difference = py::cast<std::string>(state[3]);
   numbers.contributors = ids.data();
   numbers.contributors_count = static_cast<std::uint32_t>(ids.size());
@@ -75,6 +91,8 @@ std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
   numbers.newcomers_capacity = newcomers.size();
   numbers.blocks = sizes.data();
   numbers.blocks_count = numbers.blocks_capacity = sizes.size();
+  numbers.rates = rates.data();
+  numbers.rates_count = numbers.rates_capacity = rates.size();
   numbers.state_difference = difference.c_str();
   auto result = std::make_shared<Result>(numbers);
   result->output = state[4];
@@ -131,7 +149,16 @@ void define_contributors(ResultClass& c) {
       .def_property_readonly(
           "bytes_sent", [](R r) { return r.raw.bytes_sent; }, "Bytes of payload sent, all attempts.")
       .def_property_readonly(
-          "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.");
+          "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.")
+      .def_property_readonly(
+          "algorithm", [](R r) { return to_text(lockstep_algorithm_name(r.raw.algorithm)); },
+          "All-reduce, reduce-scatter, all-gather, reduce, broadcast: \"ring\" or \"direct\", equal on every peer.\n"
+          "Other calls: \"auto\".")
+      .def_property_readonly(
+          "rates", [](R r) { return numbers_of(r.rates); },
+          "All-reduces in which each peer owned a part by what its line carries: bytes a second of each contributor's\n"
+          "line towards the others, as measured in earlier calls, in rank order; 0: not known. Equal on every peer.\n"
+          "Empty: all peers owned equal parts.");
 }
 
 // The run at the joint call.
@@ -176,12 +203,7 @@ void define_data(ResultClass& c) {
        },
        "Reduce-scatter: the elements of the flat input that `output` holds, as a slice.")
       .def_property_readonly(
-          "blocks",
-          [](R r) {
-            Numbers sizes(r.blocks.size());
-            for (std::size_t i = 0; i < r.blocks.size(); ++i) sizes[i] = py::int_(r.blocks[i]);
-            return sizes;
-          },
+          "blocks", [](R r) { return numbers_of(r.blocks); },
           "All-gather, gather, scatter, all-to-all: elements that each rank sent to this peer, in rank order.")
       .def_readwrite(
           "output", &Result::output,

@@ -34,7 +34,7 @@ TEST(Shares, AThinLineOwnsNothingBesideFatOnes) {
   const Shares shares = shares_of(std::vector<Rate>{24'000, 24'500, 2400, 24'000, 25'000, 2400, 24'000, 24'000});
   EXPECT_EQ(shares[2], 0U);
   EXPECT_EQ(shares[5], 0U);
-  for (const std::size_t fat : {0U, 1U, 3U, 4U, 6U, 7U}) EXPECT_NEAR(shares[fat], kAllShares / 6, 4) << fat;
+  for (const std::size_t fat : {0U, 1U, 3U, 4U, 6U, 7U}) EXPECT_NEAR(shares[fat], kAllShares / 6.0, 4) << fat;
 }
 
 // Four ranks: (1 + 2 w) / r is the same for all that share, w = (T r - 1) / 2 with T = (4 - 2 + 3) / 9.
