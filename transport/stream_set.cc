@@ -15,6 +15,7 @@
 
 #include "core/base/assert.h"
 #include "transport/address.h"
+#include "transport/clock.h"
 #include "transport/handler_memory.h"
 
 namespace lockstep::transport {
@@ -24,13 +25,10 @@ bool would_block(const std::error_code& error) {
   return error == asio::error::would_block || error == asio::error::try_again;
 }
 
-// The kernel is asked after writes that are long enough to measure a line by, and not after the small ones of a call
-// whose latency counts.
-std::optional<std::uint64_t> unacknowledged_on(Socket& socket, std::size_t written) {
-  constexpr std::size_t kLeastWritten = 16'384;
+// Bytes that the other host has not acknowledged.
+std::uint64_t outstanding_on(Socket& socket) {
   int bytes = 0;
-  if (written < kLeastWritten || ::ioctl(socket.native_handle(), SIOCOUTQ, &bytes) != 0) return std::nullopt;
-  return static_cast<std::uint64_t>(bytes);
+  return ::ioctl(socket.native_handle(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::uint64_t>(bytes) : 0;
 }
 
 // Resets the connection: both sides discard bytes that were not sent or read.
@@ -302,7 +300,25 @@ void StreamSet::attempt_write(const StreamPtr& stream) {
   stream->write.lent = false;
   stream->write.dry = bytes < asio::buffer_size(from);
   bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
-  inputs_.push(io::WriteDone{stream->id, bytes, unacknowledged_on(stream->socket, bytes)});
+  inputs_.push(io::WriteDone{stream->id, bytes, written_by_now(bytes)});
+}
+
+// Asks the kernel about every stream, after a write that is long enough to measure a line by, and not too often. The
+// bytes of streams that have ended count as acknowledged.
+std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
+  constexpr std::size_t kLeastBytes = 16'384;
+  constexpr Duration kLeastTime = milliseconds(50);
+  if (bytes < kLeastBytes) return std::nullopt;
+  const Instant moment = now();
+  if (moment - asked_ < kLeastTime) return std::nullopt;
+  asked_ = moment;
+  std::uint64_t outstanding = 0;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->open && stream->other == nullptr) outstanding += outstanding_on(stream->socket);
+  }
+  const std::uint64_t all = bytes_written();
+  outstanding = std::min(outstanding, all);
+  return io::Written{all - outstanding, outstanding};
 }
 
 // ---- streams without a socket ----

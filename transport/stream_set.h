@@ -84,6 +84,7 @@ class StreamSet {
   void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
   void attempt_read(const StreamPtr& stream);
   void attempt_write(const StreamPtr& stream);
+  std::optional<io::Written> written_by_now(std::size_t bytes);
   void dial_local(const StreamPtr& stream, StreamSet& to, const io::Address& at);
   void attempt_local(const StreamPtr& stream, io::Direction direction);
   static void move_bytes(Stream& writer, Stream& reader);
@@ -105,6 +106,7 @@ class StreamSet {
   Fifo<io::Input> inputs_;
   Fifo<Ready> ready_;
   Fifo<StreamPtr> doomed_;  // streams whose writing failed; they end after the received bytes were read
+  Instant asked_;           // when the kernel was last asked what was acknowledged
   std::atomic<std::uint64_t> bytes_read_{0};
   std::atomic<std::uint64_t> bytes_written_{0};
 };

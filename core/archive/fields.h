@@ -80,10 +80,15 @@ void fields(auto& a, Is<io::ReadDone> auto& m) {
   a("bytes", m.bytes);
 }
 
+void fields(auto& a, Is<io::Written> auto& m) {
+  a("acknowledged", m.acknowledged);
+  a("outstanding", m.outstanding);
+}
+
 void fields(auto& a, Is<io::WriteDone> auto& m) {
   a("stream", m.stream);
   a("bytes", m.bytes);
-  a("unacknowledged", m.unacknowledged);
+  a("written", m.written);
 }
 
 void fields(auto& a, Is<io::Revoked> auto& m) {

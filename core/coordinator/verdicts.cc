@@ -182,16 +182,18 @@ bool Rounds::commit(const RoundKey& bundle, Generation attempt, const Change& ch
 }
 
 // A member says that all have agreed on this round, and that its caller was told (rule 14), and another member has the
-// same result, or no other member of the attempt is left. Then a member has told the coordinator something else than
-// the members, or nothing (rule 56). Returns the commit of the result that stands. Only members count that have said
-// Done: an honest member says Done before it flushes the round.
+// same result, or all members of the attempt that are left flush it as done with that result. Then a member has told
+// the coordinator something else than the members, or nothing (rule 56). Returns the commit of the result that stands.
+// An honest member says Done before it flushes the round, so the word of a member that has not said Done counts only if
+// nobody contradicts.
 std::optional<wire::Verdict> Rounds::agreed_among_members(const RoundKey& key, Generation attempt,
                                                           const Change& change) const {
   const auto round = rounds_.find(key);
   if (round == rounds_.end() || round->second.attempt != attempt || bound_with(key).size() > 1) return {};
   const std::vector<wire::Member>& members = members_of(key, attempt);
   if (members.size() > kMaxMeshed || mutant(Mutant::kAgreedIsTakenBack)) return {};
-  std::map<std::uint64_t, std::size_t> members_with;  // by hash
+  std::map<std::uint64_t, std::size_t> flushed_with;  // by hash
+  std::map<std::uint64_t, std::size_t> members_with;  // by hash; members that have said Done
   std::set<std::uint64_t> agreed;
   std::size_t left = 0;
   for (const wire::Member& member : members) {
@@ -201,12 +203,14 @@ std::optional<wire::Verdict> Rounds::agreed_among_members(const RoundKey& key, G
     const auto at = std::ranges::find_if(flushed->second, [&](const wire::OpenRound& open) {
       return open.key == key && open.attempt == attempt && open.done;
     });
-    if (at == flushed->second.end() || !round->second.done.contains(member.id)) continue;
+    if (at == flushed->second.end()) continue;
+    flushed_with[at->hash] += 1;
+    if (!round->second.done.contains(member.id)) continue;
     members_with[at->hash] += 1;
     if (at->agreed) agreed.insert(at->hash);
   }
-  const auto stands =
-      std::ranges::find_if(agreed, [&](std::uint64_t hash) { return left == 1 || members_with[hash] > 1; });
+  const auto stands = std::ranges::find_if(
+      agreed, [&](std::uint64_t hash) { return flushed_with[hash] == left || members_with[hash] > 1; });
   if (stands == agreed.end()) return {};
   return wire::Verdict{key, attempt, Status::kOk, *stands, {}};
 }

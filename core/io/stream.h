@@ -153,11 +153,15 @@ struct ReadDone {
   StreamId stream;
   std::size_t bytes = 0;
 };
+// The bytes that were written to all streams of a driver, so far.
+struct Written {
+  std::uint64_t acknowledged = 0;  // the other hosts have them
+  std::uint64_t outstanding = 0;   // the rest
+};
 struct WriteDone {
   StreamId stream;
   std::size_t bytes = 0;
-  // So many of all bytes that were written to the stream has the other host not acknowledged; nothing: not known.
-  std::optional<std::uint64_t> unacknowledged{};
+  std::optional<Written> written{};  // now and then; these bytes included
 };
 // A loan ended; `bytes` were transferred since the last answer.
 struct Revoked {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/base/time.h"
+#include "core/io/stream.h"
 #include "core/ring/shares.h"
 
 namespace lockstep::peer {
@@ -19,22 +20,20 @@ class LineRate {
   // The least that a window has.
   LineRate(Duration time, std::uint64_t bytes) : least_time_(time), least_bytes_(bytes) {}
 
-  // Other hosts have acknowledged so many bytes since the last time.
-  void acknowledged(std::uint64_t bytes, Instant now) {
-    if (now - last_ > kPause) {  // the bytes belong to the time before
-      begin_ = last_ = now;
-      bytes_ = 0;
-      return;
-    }
+  // What the driver knows now, `bytes` of it written last. A window ends its pause, or its end: a line that has carried
+  // all that came before has had nothing to do.
+  void written(const io::Written& all, std::uint64_t bytes, Instant now) {
+    const bool rested = all.outstanding <= bytes || now - last_ > kPause;
     last_ = now;
-    bytes_ += bytes;
+    if (rested) return begin(all, now);
+    const std::uint64_t carried = all.acknowledged - began_with_;
     const Duration time = now - begin_;
-    if (time < least_time_ || bytes_ < least_bytes_) return;
+    if (time < least_time_ || carried < least_bytes_) return;
+    // In KiB a second; microseconds, so that no product overflows.
     const auto micros = std::max<std::uint64_t>(static_cast<std::uint64_t>(time.ns) / 1000, 1);
-    const std::uint64_t rate = bytes_ * 1'000'000 / 1024 / micros;
+    const std::uint64_t rate = carried * 1'000'000 / 1024 / micros;
     best_.front() = std::max(best_.front(), static_cast<ring::Rate>(std::min<std::uint64_t>(rate, UINT32_MAX)));
-    begin_ = now;
-    bytes_ = 0;
+    begin(all, now);
   }
 
   // The best of the last calls, for one that begins; 0: not known. A line that has become thinner is forgotten in as
@@ -50,18 +49,24 @@ class LineRate {
   // Left out: least_time_ and least_bytes_, which follow from the options.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(begin_, last_, bytes_, best_);
+    a.all(begin_, last_, began_with_, best_);
   }
 
  private:
-  static constexpr Duration kPause = milliseconds(200);
+  void begin(const io::Written& all, Instant now) {
+    begin_ = now;
+    began_with_ = all.acknowledged;
+  }
+
+  // A line that is busy tells of it more often.
+  static constexpr Duration kPause = seconds(2);
   static constexpr std::size_t kCalls = 4;
 
   Duration least_time_;
   std::uint64_t least_bytes_;
   Instant begin_;  // of the window
   Instant last_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t began_with_ = 0;           // bytes that were acknowledged at its begin
   std::array<ring::Rate, kCalls> best_{};  // the call that runs first
 };
 

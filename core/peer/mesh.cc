@@ -218,18 +218,13 @@ void Mesh::on_write_done(const io::WriteDone& in, Instant now) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.write_done(in.bytes);
-  flow.written += in.bytes;
-  if (!in.unacknowledged || *in.unacknowledged > flow.written) return;
-  const std::uint64_t acknowledged = flow.written - *in.unacknowledged;
-  if (acknowledged < flow.acknowledged) return;
-  line_rate_.acknowledged(acknowledged - std::exchange(flow.acknowledged, acknowledged), now);
+  if (in.written) line_rate_.written(*in.written, in.bytes, now);
 }
 
 void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.revoked(in.direction, in.bytes, now);
-  if (in.direction == io::Direction::kWrite) flow.written += in.bytes;
   if (in.direction == io::Direction::kRead) take_events(flow, now, out);
 }
 

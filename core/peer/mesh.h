@@ -203,17 +203,14 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
-    LinkKey key;                     // accepted: that it said
-    wire::LinkUse use{};             // accepted: what for, as it said
-    bool is_prefetch = false;        // of a prefetch link, on either side
-    bool touched = false;            // named in touched_
-    std::uint32_t slow_beats = 0;    // for how many beats it has been slow
-    std::uint64_t written = 0;       // bytes
-    std::uint64_t acknowledged = 0;  // of these, by the other host
+    LinkKey key;                   // accepted: that it said
+    wire::LinkUse use{};           // accepted: what for, as it said
+    bool is_prefetch = false;      // of a prefetch link, on either side
+    bool touched = false;          // named in touched_
+    std::uint32_t slow_beats = 0;  // for how many beats it has been slow
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats, written,
-            acknowledged);
+      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats);
     }
   };
 

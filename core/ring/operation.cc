@@ -34,6 +34,10 @@ std::vector<std::uint64_t> counts_of(const Request& request) {
   return counts;
 }
 
+std::vector<Rate> rates_of(std::span<const std::uint64_t> rank_parameters) {
+  return {rank_parameters.begin(), rank_parameters.end()};
+}
+
 Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
   return {Status::kBufferTooSmall, "the receive buffer holds " + std::to_string(has) + " bytes, the result needs " +
                                        std::to_string(needs) + " (world size " + std::to_string(world) + ")"};
@@ -99,6 +103,7 @@ void Operation::weigh(float total) {
 std::optional<Error> Operation::validate(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::span<const std::uint64_t> rank_parameters, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
+  if (segmenting.by_rate) segmenting.fine = !shares_of(rates_of(rank_parameters)).empty();
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
     if (auto refusal = validate_blocks(request, rank, rank_parameters)) return refusal;
@@ -132,15 +137,15 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
 }
 
 std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t world, std::uint32_t root,
-                                        std::span<const std::uint64_t> rank_parameters, const Segmenting& segmenting) {
+                                        std::span<const std::uint64_t> rank_parameters, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   if (wire::exchanges(request.collective)) return {};  // an exchange lists its own: they differ between ranks
   if (request.collective == wire::Collective::kAllGather) return cut_blocks(rank_parameters, element, segmenting);
+  std::vector<std::uint32_t> shares;
+  if (segmenting.by_rate) shares = shares_of(rates_of(rank_parameters));
+  segmenting.fine = !shares.empty();
   std::vector<Piece> pieces = cut(request.collective, counts_of(request), element, world, root, segmenting);
-  if (segmenting.by_rate) {
-    const std::vector<Rate> rates(rank_parameters.begin(), rank_parameters.end());
-    deal(pieces, shares_of(rates), kMaxExchanges);
-  }
+  deal(pieces, shares, kMaxExchanges);
   return pieces;
 }
 

@@ -277,7 +277,7 @@ class Operation {
                                                  const Segmenting& segmenting);
   // All segments of the call; equal on every rank.
   static std::vector<Piece> pieces_of(const Request& request, std::uint32_t world, std::uint32_t root,
-                                      std::span<const std::uint64_t> rank_parameters, const Segmenting& segmenting);
+                                      std::span<const std::uint64_t> rank_parameters, Segmenting segmenting);
   void weigh(float total);
 };
 

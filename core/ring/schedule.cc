@@ -21,6 +21,7 @@ constexpr std::uint64_t kSmallestSegment = 16U << 10U;
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
+constexpr std::uint64_t kFineParts = 4;  // of a segment, where lines differ
 // Direct algorithm: the pieces whose contributions are under way at the same time, each with room of its own.
 constexpr std::uint64_t kLeastInTurn = 4;
 
@@ -91,6 +92,7 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
                                 Segmenting segmenting) {
   std::uint64_t bytes = segmenting.configured;
   if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
+  if (segmenting.fine && segmenting.configured == 0) bytes = std::max(bytes / kFineParts, kSmallestSegment);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   const bool takes_turns = segmenting.algorithm == wire::Algorithm::kDirect && segmenting.room > 0;

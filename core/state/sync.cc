@@ -113,12 +113,11 @@ void Sync::ask(const std::set<PeerId>& linked, Instant now, Messages& out) {
 }
 
 void Sync::watch_sources(const std::set<PeerId>& linked, Instant now) {
-  const auto can_be_asked = [&](PeerId source) { return linked.contains(source) && attempt_.trust.trusts(source); };
-  if (!attempt_.receives || complete() || std::any_of(sources().begin(), sources().end(), can_be_asked)) {
-    attempt_.reach.linked();
-  } else {
-    attempt_.reach.alone(now);
-  }
+  if (!attempt_.receives || complete()) return attempt_.reach.delivered();
+  std::vector<PeerId> willing;
+  std::ranges::copy_if(sources(), std::back_inserter(willing),
+                       [&](PeerId source) { return linked.contains(source) && attempt_.trust.trusts(source); });
+  attempt_.reach.watch(willing, now);
 }
 
 // Digests of the elected state, of one that is published, or of those that this receiver has fetched.
@@ -185,10 +184,13 @@ bool Sync::on_digests(PeerId from, const wire::PieceDigests& in, Instant now, Me
   switch (attempt_.query.on_digests(in, own_.pieces(), values, elected.root, now)) {
     case DigestQuery::Answer::kWrong: return false;
     case DigestQuery::Answer::kMore:
-      attempt_.reach.linked();
+      attempt_.reach.delivered();
       out.emplace_back(from, wire::AskDigests{attempt_.name.key, attempt_.name.attempt, attempt_.query.next_piece()});
       return true;
-    case DigestQuery::Answer::kComplete: begin_fetch(); return true;
+    case DigestQuery::Answer::kComplete:
+      attempt_.reach.delivered();
+      begin_fetch();
+      return true;
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -280,6 +282,7 @@ void Sync::link_lost(PeerId peer) {
   attempt_.requests.relinked(peer);
   if (attempt_.fetch && !mutant(Mutant::kLostAsksStay)) attempt_.fetch->lost_link(peer);
   ++attempt_.lost_streams[peer];
+  if (attempt_.elected && contains(sources(), peer)) attempt_.reach.lost(peer);
   repeat_questions(peer);
 }
 
@@ -324,7 +327,7 @@ void Sync::landed(PeerId from, const wire::Segment& segment, bool taken_back, In
   attempt_.arriving.erase(at);
   if (taken_back) return attempt_.fetch->lost(from, piece);
   attempt_.fetch->landed(from, piece, now);
-  attempt_.reach.linked();  // fellow receivers have missing pieces
+  attempt_.reach.delivered();  // also by fellow receivers, which have missing pieces
   bytes_received_ += segment.length;
   start({PieceJob::Purpose::kArrived, piece, from}, DigestJob{own_.landing_place(piece)}, jobs);
 }

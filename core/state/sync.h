@@ -202,7 +202,7 @@ class Sync {
   };
   // What this peer knows of the others in one attempt. begin_again() constructs the next attempt anew.
   struct Attempt {
-    Attempt(Duration patience, Duration longest_alone) : query(patience), reach(longest_alone) {}
+    Attempt(Duration patience, Duration longest_alone) : query(patience), reach(longest_alone, patience) {}
 
     TransferName name;  // once a state is elected
     std::optional<Elected> elected;

@@ -64,6 +64,7 @@ class Causes {
   [[nodiscard]] Complaint noted(std::uint32_t process, const trace::Event& event);
   // A process learns that its run is over, and has not asked for this.
   [[nodiscard]] Complaint lost(std::uint32_t process, Status status, const std::string& text) const;
+  [[nodiscard]] bool has_committed(const RoundKey& round) const { return committed_.contains(round); }
   void over(std::uint32_t process) { excuses_.life(process).over = now_; }
   // The process learns that the other has closed a stream, at that time.
   void let_go(std::uint32_t process, std::uint32_t other, Instant ended) { excuses_.let_go(process, other, ended); }

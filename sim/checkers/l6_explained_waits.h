@@ -25,6 +25,7 @@ class ExplainedWaits {
   explicit ExplainedWaits(const Plan& plan) {
     news_ = round_trip_of(plan) * kRoundTrips;
     noticed_ = plan.heartbeat * (kLongWaitBeats * 2 + kBeats) + news_;
+    noticed_after_bytes_ = plan.heartbeat * (kLongWaitBeats + kBeats) + news_;
     const std::size_t calls = std::max<std::size_t>(plan.program.work.size(), plan.program.ops_per_step);
     judges_ = !plan.auto_admit && !plan.network.flow.on && plan.coordinator_after.ns == 0 && plan.gangs.groups == 1 &&
               plan.links.window == kRoundWindow && calls <= kMaxWaitsTold;
@@ -44,23 +45,26 @@ class ExplainedWaits {
            std::to_string(members) + " members, and " + std::to_string(called) + " had called it: " + event.text;
   }
 
-  // A collective has ended. `last`: the last of the other members' calls; the end, if one has not called.
-  [[nodiscard]] Complaint ended(const Call& call, Instant last) const {
+  // A collective has ended. `last`: the last of the other members' calls; the end, if one has not called. `before`: the
+  // newest call before that. A call may move bytes of the round (rule 54): the next look, within three heartbeats, sees
+  // them, and the look after that, three heartbeats later, tells of the wait.
+  [[nodiscard]] Complaint ended(const Call& call, Instant last, Instant before) const {
     const peer::Outcome& outcome = *call.outcome;
     if (!judges_ || call.refused || call.of_guest || is_out(outcome.status) || outcome.retries > 0) return {};
     if (outcome.round == RoundKey{} || call.launch.cohort != outcome.round.cohort) return {};
-    if (last - call.made <= noticed_ || told_.contains(outcome.round)) return {};
+    const Instant due = std::max(call.made + noticed_, before + noticed_after_bytes_);
+    if (last <= due || told_.contains(outcome.round)) return {};
     return text_of(call.peer) + " waited " + std::to_string((last - call.made).ns / 1'000'000) + " ms in " +
-           text_of(outcome.round) +
-           " for a member that had not called it, and nobody was told: " + std::to_string(noticed_.ns / 1'000'000) +
-           " ms at most";
+           text_of(outcome.round) + " for a member that had not called it, and nobody was told: " +
+           std::to_string((due - call.made).ns / 1'000'000) + " ms at most";
   }
 
  private:
   static constexpr std::int64_t kRoundTrips = 3;  // a question and its answer, and the way of the news
   static constexpr std::int64_t kBeats = 2;       // a proposal may be open when the call is due
   Duration news_;
-  Duration noticed_;
+  Duration noticed_;              // from a call
+  Duration noticed_after_bytes_;  // from the last call that moves bytes
   bool judges_ = false;
   std::set<RoundKey> told_;
 };

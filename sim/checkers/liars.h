@@ -49,20 +49,16 @@ class Liars {
     return names_a_liar(event.text);
   }
 
-  // Whether a peer may lose the run by lies. A liar can tell the only other member of its group that both agree, and
-  // tell the coordinator something else: nobody can say who of the two is right.
-  [[nodiscard]] bool cost_the_run(PeerId peer, const wire::View* view, std::string_view text) const {
+  // Whether a peer may lose the run by lies. A liar can tell the only other member of a round that both agree, and tell
+  // the coordinator something else: nobody can say who of the two is right. `untold`: for each round that the peer has
+  // reported as committed and the coordinator has not committed, the members.
+  [[nodiscard]] bool cost_the_run(PeerId peer, std::string_view text,
+                                  const std::vector<std::vector<PeerId>>& untold) const {
     if (include(peer) || names_a_liar(text)) return true;
-    if (view == nullptr || text.find("took back a round that all members had agreed on") == std::string_view::npos) {
-      return false;
-    }
-    const auto self = std::ranges::find(view->members, peer, &wire::Member::id);
-    if (self == view->members.end()) return false;
-    std::vector<PeerId> group;
-    for (const wire::Member& member : view->members) {
-      if (member.group == self->group) group.push_back(member.id);
-    }
-    return group.size() == 2 && (include(group.front()) || include(group.back()));
+    if (text.find("took back a round that all members had agreed on") == std::string_view::npos) return false;
+    return std::ranges::any_of(untold, [&](const std::vector<PeerId>& members) {
+      return members.size() == 2 && (include(members.front()) || include(members.back()));
+    });
   }
 
  private:

@@ -92,6 +92,22 @@ class OneState {
     return check_electorate(call, memory, find);
   }
 
+  // Whether no member of a group comes to this round with a state that others may take over. `founding`: the first view
+  // of the cohort. Groups that share gangs end the round alike.
+  [[nodiscard]] bool nobody_brings(const Call& call, const wire::View& founding, const FindCall& find) const {
+    std::map<GroupId, bool> brought;
+    for (const wire::Member& member : founding.members) {
+      if (member.group != call.group && member.gang.value == 0) continue;
+      RoundKey key = call.outcome->round;
+      key.group = member.group;
+      const Call* const theirs = member.id == call.peer ? &call : find(member.id, key);
+      const bool may_bring = theirs == nullptr || theirs->request.state == nullptr || brings(*theirs);
+      bool& any = brought[member.group];
+      any = any || may_bring;
+    }
+    return std::ranges::any_of(brought, [](const auto& group) { return !group.second; });
+  }
+
   // A peer is lost. The fingerprints that it reported may not count in the verdict of a round.
   void lost(PeerId peer) {
     lost_.insert(peer);

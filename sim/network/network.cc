@@ -401,6 +401,7 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
   if (s.state == State::kGone) return;
   s.state = State::kGone;
   s.read.lent = s.write.lent = false;
+  acknowledge(end, side(other(end)).in.sent);
   Port& port = port_of(s.process);
   port.ends[s.id.value % 2][s.id.value / 2] = kNoEnd;
   std::erase(port.order, end);
@@ -465,7 +466,7 @@ void Network::handle(const Event& event, Instant now) {
       const std::size_t bytes = s.write.taken;
       s.write.lent = s.write.taking = false;
       s.write.taken = 0;
-      user_.tell(s.process, io::WriteDone{s.id, bytes, unread(end)});
+      user_.tell(s.process, io::WriteDone{s.id, bytes, port_of(s.process).written});
       return;
     }
     case What::kRevoked: {

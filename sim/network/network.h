@@ -175,9 +175,10 @@ class Network {
     Fifo<Flight> flights;
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
-    std::uint64_t taken = 0;     // by the reader
-    std::uint64_t credited = 0;  // window given back to the sender
-    std::uint64_t arrivals = 0;  // for draws
+    std::uint64_t taken = 0;         // by the reader
+    std::uint64_t credited = 0;      // window given back to the sender
+    std::uint64_t acknowledged = 0;  // counted in Port::written
+    std::uint64_t arrivals = 0;      // for draws
     std::int64_t last_arrival = 0;
     std::uint32_t held = 0;  // flights that wait for a cut to heal
     // Flights that have arrived where bytes only drip, but for the front one, a piece of which passes at `drips_at`.
@@ -262,7 +263,7 @@ class Network {
   void place_tokens(std::uint32_t process, const io::Place& place, Memory& memory);
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
-  [[nodiscard]] std::uint64_t unread(End writer);  // bytes of it that the other side has not read
+  void acknowledge(End sender, std::uint64_t bytes);
   // How many bytes go on the wire.
   std::size_t push_slice(End from, Memory& memory, const io::Slice& slice, std::size_t skip, std::size_t bytes);
   void push_payload(End from, Pipe& pipe, Memory& memory, const BufferRef& payload, std::size_t skip,
@@ -295,6 +296,7 @@ class Network {
     std::array<std::vector<End>, 2> ends;  // by the stream's number: those that it dialled, those that it accepted
     std::vector<End> order;
     io::StreamNames accepting = io::StreamNames::for_accepting();
+    io::Written written;
   };
   std::vector<Port> ports_;  // by process
   Ways ways_;

@@ -175,6 +175,7 @@ void Network::credit(End reader, Instant now) {
   Connection& c = connection(reader);
   if (c.black || c.over || ways_.is_cut(s.host, sender.host)) return;
   s.in.credited = s.in.taken;
+  acknowledge(other(reader), s.in.credited);
   offer_write(other(reader), now);
 }
 
@@ -218,12 +219,17 @@ void Network::take(End end, std::uint64_t loan, Instant now) {
   const std::size_t bytes = s.write.taken;
   s.write.lent = s.write.taking = false;
   s.write.taken = 0;
-  user_.tell(s.process, io::WriteDone{s.id, bytes, unread(end)});
+  user_.tell(s.process, io::WriteDone{s.id, bytes, port_of(s.process).written});
 }
 
-std::uint64_t Network::unread(End writer) {
-  const Pipe& pipe = side(other(writer)).in;
-  return pipe.sent - pipe.credited;
+// The sender is told of so many bytes of the pipe in all. A closed stream has acknowledged all that was sent.
+void Network::acknowledge(End sender, std::uint64_t bytes) {
+  Pipe& pipe = side(other(sender)).in;
+  if (bytes <= pipe.acknowledged) return;
+  const std::uint64_t news = bytes - std::exchange(pipe.acknowledged, bytes);
+  io::Written& written = port_of(side(sender).process).written;
+  written.acknowledged += news;
+  written.outstanding -= news;
 }
 
 std::size_t Network::take_once(End end, Instant now) {
@@ -254,6 +260,7 @@ std::size_t Network::take_once(End end, Instant now) {
   }
   s.write.taken += limit;
   pipe.sent += sent;
+  port_of(s.process).written.outstanding += sent;
   if (sent > 0) send(end, sent, Mark::kBytes, now);
   return limit;
 }

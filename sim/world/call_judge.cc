@@ -76,8 +76,8 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   if (!chronicle_.over()) check_wait(call);
   if (!chronicle_.over()) chronicle_.check("S3", check_restored(call, *process.memory));
   if (process.caller.app != nullptr && !options_.scripted) {
-    chronicle_.check("L2",
-                     checkers_.causes.aborted(call, founding, find, process.caller.app->leaving(), is_odd(outcome)));
+    const bool odd = is_odd(outcome) || is_stateless(call, founding, find);
+    chronicle_.check("L2", checkers_.causes.aborted(call, founding, find, process.caller.app->leaving(), odd));
   }
 }
 
@@ -148,6 +148,17 @@ bool CallJudge::is_odd(const peer::Outcome& outcome) const {
   return false;
 }
 
+// Members that had the state are gone, and the members of this cohort have a part of it. An earlier call has left that
+// part, and was judged when it ended.
+bool CallJudge::is_stateless(const Call& call, const wire::View* founding, const FindCall& find) const {
+  if (call.outcome->status != Status::kStateUndefined || founding == nullptr) return false;
+  const auto& lives = checkers_.causes.excuses().lives();
+  const bool any_gone = std::any_of(lives.begin() + 1, lives.end(), [](const Life& life) {
+    return life.view != nullptr && (life.gone() || life.leaves);
+  });
+  return any_gone && checkers_.one_state.nobody_brings(call, *founding, find);
+}
+
 // Where lines are known and nothing has gone wrong.
 Complaint CallJudge::check_time_of(const SimProcess& process, const Call& call) {
   flow::Topology* const topology = network_.topology();
@@ -195,7 +206,12 @@ void CallJudge::check_wait(const Call& call) {
     const Call* const theirs = cast_.contribution(member.id, call.outcome->round);
     last = std::max(last, theirs == nullptr ? call.ended : std::min(theirs->made, call.ended));
   }
-  chronicle_.check("L6", checkers_.waits.ended(call, last));
+  Instant before = call.made;
+  for (const wire::Member& member : call.view->members) {
+    const Call* const theirs = cast_.contribution(member.id, call.outcome->round);
+    if (theirs != nullptr && theirs->made < last) before = std::max(before, theirs->made);
+  }
+  chronicle_.check("L6", checkers_.waits.ended(call, last, before));
 }
 
 // Programs from outside may abort calls, and scripts set time-outs, that no call here tells of. A sync is also aborted

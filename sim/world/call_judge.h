@@ -46,6 +46,7 @@ class CallJudge {
   // L6.
   void check_wait(const Call& call);
   [[nodiscard]] bool is_odd(const peer::Outcome& outcome) const;
+  [[nodiscard]] bool is_stateless(const Call& call, const wire::View* founding, const FindCall& find) const;
 
   const Plan& plan_;
   const WorldOptions& options_;

@@ -302,6 +302,17 @@ void World::look_for_transfers(const SimProcess& process) {
   }
 }
 
+// The members of each round that the process has reported as committed and the coordinator has not committed.
+std::vector<std::vector<PeerId>> World::untold_rounds(const SimProcess& process) const {
+  std::vector<std::vector<PeerId>> rounds;
+  for (const Call& call : process.caller.calls) {
+    const bool reported = call.kind == CallKind::kCollective && call.outcome && call.outcome->status == Status::kOk &&
+                          call.outcome->contributors != nullptr;
+    if (reported && !checkers_.causes.has_committed(call.outcome->round)) rounds.push_back(*call.outcome->contributors);
+  }
+  return rounds;
+}
+
 void World::run_over(SimProcess& process, const peer::RunOver& over) {
   chronicle_.mix(15, process.index, static_cast<std::uint64_t>(over.status), 0);
   chronicle_.say(process, over.left
@@ -320,8 +331,7 @@ void World::run_over(SimProcess& process, const peer::RunOver& over) {
     // A guest may have set a time-out for its connect, or have stopped it.
     const bool gave_up =
         options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
-    const bool lied =
-        checkers_.liars.cost_the_run(process.id, checkers_.causes.view_of(process.index).get(), over.text);
+    const bool lied = checkers_.liars.cost_the_run(process.id, over.text, untold_rounds(process));
     if (!options_.scripted && !gave_up && !lied)
       chronicle_.check("L2", checkers_.causes.lost(process.index, over.status, over.text));
   }

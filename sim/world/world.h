@@ -200,6 +200,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void keep_results(SimProcess& process, Call& call);
   void release(SimProcess& process, std::uint64_t index);
   void look_for_transfers(const SimProcess& process);
+  [[nodiscard]] std::vector<std::vector<PeerId>> untold_rounds(const SimProcess& process) const;
   void run_over(SimProcess& process, const peer::RunOver& over);
 
   Plan plan_;

@@ -599,6 +599,32 @@ TEST_F(OneOfThreeLies, AMemberAloneCannotSayThatAllHaveAgreed) {
   }
 }
 
+// One of two has not told the coordinator that it is done. A third member is lost, or there was none.
+TEST_F(RoundsOfThree, WhatAllThatAreLeftHaveStandsAlthoughOneHasNotSaidDone) {
+  for (const bool one_is_lost : {false, true}) {
+    for (const bool contradicts : {false, true}) {
+      Rounds rounds;
+      wire::View before = view_;
+      if (!one_is_lost) before.members.pop_back();
+      rounds.admit(before, {});
+      rounds.on_done(kA, done());
+      if (one_is_lost) rounds.on_done(kC, done());
+      Rounds::Change change;
+      if (one_is_lost) change.lost = {kC};
+      for (const PeerId peer : {kA, kB}) {
+        wire::OpenRound agreed = open(true);
+        agreed.agreed = true;
+        change.flushed[peer] = {agreed};
+      }
+      if (contradicts) change.flushed[kB].front().done = false;
+      if (!one_is_lost) (void)rounds.on_stop(kB, {key(), Generation{1}, Status::kAborted, false, "a lie"});
+      const auto verdicts = rounds.verdicts(change, one_is_lost ? without(kC) : before);
+      const bool stands = !verdicts.empty() && verdicts.front().status == Status::kOk;
+      EXPECT_EQ(stands, !contradicts) << one_is_lost;
+    }
+  }
+}
+
 // Groups of up to 64 members commit among themselves if they are meshed.
 TEST_F(RoundsOfThree, ALargeGroupMayHaveAgreedToo) {
   for (const std::uint64_t size : {std::uint64_t{5}, std::uint64_t{kMaxMeshed}, std::uint64_t{kMaxMeshed} + 1}) {

@@ -25,26 +25,78 @@ TEST(SourceTrust, ThreeWrongPiecesAreTooMany) {
 }
 
 TEST(SourceReach, AReceiverThatIsAloneForTooLongIsCutOff) {
-  SourceReach reach(seconds(3));
+  SourceReach reach(seconds(9), seconds(1));
   EXPECT_EQ(reach.deadline(), kNever);
-  reach.alone(after(1));
-  reach.alone(after(2));
-  EXPECT_EQ(reach.deadline(), after(4));
-  reach.on_timer(after(3));
+  reach.watch({}, after(1));
+  reach.watch({}, after(2));
+  EXPECT_EQ(reach.deadline(), after(10));
+  reach.on_timer(after(9));
   EXPECT_FALSE(reach.is_cut_off());
-  reach.on_timer(after(4));
+  reach.on_timer(after(10));
   EXPECT_TRUE(reach.is_cut_off());
-  reach.alone(after(5));
+  reach.watch({}, after(11));
   EXPECT_EQ(reach.deadline(), kNever);
 }
 
-TEST(SourceReach, ALinkInTimeStartsTheWaitAgain) {
-  SourceReach reach(seconds(3));
-  reach.alone(after(1));
-  reach.linked();
+TEST(SourceReach, ALinkThatLastsStartsTheWaitAgain) {
+  SourceReach reach(seconds(9), seconds(1));
+  reach.watch({}, after(1));
+  reach.watch({kSource}, after(9));
+  EXPECT_EQ(reach.deadline(), after(11)) << "twice the patience";
+  reach.on_timer(after(11));
+  EXPECT_FALSE(reach.is_cut_off());
   EXPECT_EQ(reach.deadline(), kNever);
-  reach.alone(after(2));
-  EXPECT_EQ(reach.deadline(), after(5));
+  reach.watch({}, after(12));
+  EXPECT_EQ(reach.deadline(), after(21));
+}
+
+TEST(SourceReach, ADeliveryStartsTheWaitAgain) {
+  SourceReach reach(seconds(9), seconds(1));
+  reach.watch({}, after(1));
+  reach.watch({kSource}, after(9));
+  reach.delivered();
+  EXPECT_EQ(reach.deadline(), kNever);
+  reach.watch({kSource}, after(10));
+  EXPECT_EQ(reach.deadline(), kNever);
+}
+
+// Rule 51: the line drips, so each stream is dropped and dialled again.
+TEST(SourceReach, ALinkThatBreaksAgainAndAgainIsNoSource) {
+  SourceReach reach(seconds(9), seconds(1));
+  reach.watch({kSource}, after(0));
+  EXPECT_EQ(reach.deadline(), kNever);
+  for (int second = 1; second <= 9; ++second) {
+    reach.lost(kSource);
+    reach.watch({}, after(second));
+    EXPECT_EQ(reach.deadline(), after(10));
+    reach.watch({kSource}, after(second));
+  }
+  reach.lost(kSource);
+  reach.watch({}, after(10));
+  EXPECT_TRUE(reach.is_cut_off());
+}
+
+TEST(SourceReach, ALinkWhoseStripesBreakInTurnIsNoSource) {
+  SourceReach reach(seconds(9), seconds(1));
+  for (int second = 1; second <= 9; ++second) {
+    reach.lost(kSource);
+    reach.watch({kSource}, after(second));  // another stripe is up
+    reach.on_timer(after(second));
+  }
+  EXPECT_FALSE(reach.is_cut_off());
+  reach.lost(kSource);
+  reach.watch({kSource}, after(10));
+  EXPECT_TRUE(reach.is_cut_off());
+}
+
+TEST(SourceReach, OneSourceThatLastsIsEnough) {
+  SourceReach reach(seconds(9), seconds(1));
+  for (int second = 1; second <= 20; ++second) {
+    reach.lost(kSource);
+    reach.watch({kSource, kOtherSource}, after(second));
+    reach.on_timer(after(second));
+  }
+  EXPECT_FALSE(reach.is_cut_off());
 }
 
 }  // namespace

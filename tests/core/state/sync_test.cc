@@ -294,10 +294,11 @@ TEST(Sync, AReceiverWithoutALinkToASourceIsCutOff) {
   EXPECT_FALSE(look(0, {fellow}));
   EXPECT_FALSE(look(2, {fellow}));
   EXPECT_FALSE(look(3, {{0, 1}, fellow})) << "a source is linked in time";
+  EXPECT_FALSE(look(5, {{0, 1}, fellow})) << "its link lasts";
   newcomer.sync->link_lost({0, 1});
-  EXPECT_FALSE(look(4, {fellow}));
   EXPECT_FALSE(look(6, {fellow}));
-  EXPECT_TRUE(look(7, {fellow}));
+  EXPECT_FALSE(look(8, {fellow}));
+  EXPECT_TRUE(look(9, {fellow}));
   EXPECT_EQ(newcomer.sync->deadline(), kNever);
   newcomer.sync->stop();
   newcomer.sync->begin_again();

@@ -22,12 +22,6 @@ class OneLiar : public ::testing::Test {
     event.text = std::move(text);
     return liars_.explain(by, event, [](PeerId peer) { return peer == kHonest || peer == kLiar || peer == kOther; });
   }
-  static wire::View view(std::initializer_list<PeerId> members) {
-    wire::View view;
-    for (const PeerId peer : members) view.members.push_back({peer, {}, {}, {}, {}});
-    return view;
-  }
-
   Liars liars_;
 };
 
@@ -54,15 +48,15 @@ TEST_F(OneLiar, ExplainsALossThatNamesIt) {
 
 TEST_F(OneLiar, CostsTheOnlyOtherMemberTheRunAndNoThird) {
   const char* const text = "the coordinator took back a round that all members had agreed on; left the run";
-  const wire::View two = view({kHonest, kLiar});
-  const wire::View three = view({kHonest, kLiar, kOther});
-  const wire::View honest = view({kHonest, kOther});
-  EXPECT_TRUE(liars_.cost_the_run(kHonest, &two, text));
-  EXPECT_FALSE(liars_.cost_the_run(kHonest, &two, "the coordinator proposed a view without this peer; left the run"));
-  EXPECT_FALSE(liars_.cost_the_run(kHonest, &three, text));
-  EXPECT_FALSE(liars_.cost_the_run(kHonest, &honest, text));
-  EXPECT_FALSE(liars_.cost_the_run(kHonest, nullptr, text));
-  EXPECT_TRUE(liars_.cost_the_run(kLiar, &honest, "whatever"));
+  const std::vector<PeerId> two = {kHonest, kLiar};
+  const std::vector<PeerId> three = {kHonest, kLiar, kOther};
+  const std::vector<PeerId> honest = {kHonest, kOther};
+  EXPECT_TRUE(liars_.cost_the_run(kHonest, text, {honest, two}));
+  EXPECT_FALSE(liars_.cost_the_run(kHonest, "the coordinator proposed a view without this peer; left the run", {two}));
+  EXPECT_FALSE(liars_.cost_the_run(kHonest, text, {three}));
+  EXPECT_FALSE(liars_.cost_the_run(kHonest, text, {honest}));
+  EXPECT_FALSE(liars_.cost_the_run(kHonest, text, {}));
+  EXPECT_TRUE(liars_.cost_the_run(kLiar, "whatever", {honest}));
 }
 
 TEST(Liars, ExplainNothingWhereNobodyLies) {

@@ -129,6 +129,27 @@ TEST_F(S5OneState, ARevisionThatAGroupThatIsBoundLacksIsNotGoneBackBehind) {
   EXPECT_FALSE(end(2, 6));
 }
 
+TEST_F(S5OneState, NobodyBringsAStateOnlyIfFailedSyncsHaveLeftAllWithAPart) {
+  wire::View founding;
+  for (const PeerId id : ids_) founding.members.push_back({id, {}, {}, {}, {}});
+  const FindCall find = [&](PeerId peer, const RoundKey&) -> const Call* {
+    return &calls_[static_cast<std::size_t>(std::find(ids_.begin(), ids_.end(), peer) - ids_.begin())];
+  };
+  Call undefined = calls_[0];
+  undefined.outcome = aborted(Status::kStateUndefined);
+  for (std::size_t i = 0; i < 3; ++i) {
+    launch();
+    EXPECT_FALSE(checker_.nobody_brings(undefined, founding, find)) << i << " members have a part";
+    Call failed = calls_[i];
+    failed.request.tag = kRound.tag;
+    failed.outcome = aborted(Status::kAborted);
+    failed.outcome->state_defined = false;
+    EXPECT_FALSE(checker_.ended(failed, memory_[i], find));
+  }
+  launch();
+  EXPECT_TRUE(checker_.nobody_brings(undefined, founding, find));
+}
+
 // Rule 53.
 TEST_F(S5OneState, ANewcomersProgressThatIsOverwrittenFails) {
   statements_[2]->revision = 8;
