@@ -132,23 +132,21 @@ class Bench {
     agree(0, LOCKSTEP_MAX);  // all peers start together
     const auto began = Clock::now();
     auto last = began;
+    lockstep_result result = LOCKSTEP_RESULT_INIT;
     for (std::uint32_t i = 0; i < iterations; ++i) {
       if (!warmup) say_call(i);
-      note(subject_->call(place), timing);
+      result = subject_->call(place);
+      timing.retries += result.retries;
       const auto now = Clock::now();
       const std::chrono::duration<double> took = now - std::exchange(last, now);
       timing.calls.push_back(took.count() / subject_->parts());
     }
     const std::chrono::duration<double> all = last - began;
+    timing.algorithm = result.algorithm;
+    if (result.rates_count > 0) timing.rates.assign(result.rates, result.rates + result.rates_count);
     timing.seconds = agree(all.count() / iterations / subject_->parts(), LOCKSTEP_MAX);
     settle(timing);
     return timing;
-  }
-
-  static void note(const lockstep_result& result, Timing& timing) {
-    timing.retries += result.retries;
-    timing.algorithm = result.algorithm;
-    timing.rates.assign(result.rates, result.rates + std::min(result.rates_count, result.rates_capacity));
   }
 
   // The times of the slowest peer.
@@ -175,7 +173,7 @@ class Bench {
       if (!warmup) say_call(i);
       const auto began = Clock::now();
       const lockstep_result result = subject_->call(Place::kIn);
-      note(result, timing);
+      timing.retries += result.retries;
       if (!subject_->is_newcomer()) continue;
       timing.calls[i] = std::chrono::duration<double>(Clock::now() - began).count();
       timing.received = std::max(timing.received, static_cast<double>(result.bytes_received));

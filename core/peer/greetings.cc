@@ -47,8 +47,9 @@ void Greetings::announce(const Round& round, PeerId to, std::optional<StreamId> 
   if (round.operation() != nullptr) ready.have = round.operation()->have(*round.attempt->sender(to));
   if (round.attempt->direct && !round.attempt->rank_parameters.empty()) {
     ready.has_parameter = true;
-    const auto rate = round.attempt->by_rate ? *round.attempt->rank_parameters[round.attempt->rank.value] : 0;
-    ready.parameter = *round.rank_parameter_for(to, static_cast<ring::Rate>(rate));
+    ready.parameter = wire::exchanges(round.request.collective)
+                          ? ring::block_bytes_to(round.request, to)
+                          : *round.attempt->rank_parameters[round.attempt->rank.value];
   }
   if (stream) {
     context_.mesh.say_on(*stream, ready);

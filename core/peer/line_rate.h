@@ -1,7 +1,7 @@
-// What this peer's line carries towards the others, measured by what their hosts acknowledge while collectives send
-// (rule 58 of docs/protocol.md). A line carries at least what it has carried once, so the best counts, of windows that
-// are long enough for a stream's bursts to level out. Only the way up is measured: it is the thinner one of most lines,
-// and what comes down is sent by others.
+// Measures this peer's line: the bytes a second that the line carries towards the other hosts (rule 58 of
+// docs/protocol.md). The other hosts acknowledge the bytes of collectives. A line can carry what it has carried once,
+// so the best window counts. A window is so long that the bursts of streams level out. Only the way up is measured: the
+// way up of most lines is the thinner one.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ class LineRate {
   // The least that a window has.
   LineRate(Duration time, std::uint64_t bytes) : least_time_(time), least_bytes_(bytes) {}
 
-  // What the driver knows now, `bytes` of it written last. A window ends its pause, or its end: a line that has carried
-  // all that came before has had nothing to do.
+  // `all`: of this moment. `bytes`: the last write, which `all` includes. If the line has carried everything before
+  // that write, the line has rested, and a window begins anew.
   void written(const io::Written& all, std::uint64_t bytes, Instant now) {
     const bool rested = all.outstanding <= bytes || now - last_ > kPause;
     last_ = now;
@@ -58,7 +58,7 @@ class LineRate {
     began_with_ = all.acknowledged;
   }
 
-  // A line that is busy tells of it more often.
+  // A busy line accepts a write more often than this.
   static constexpr Duration kPause = seconds(2);
   static constexpr std::size_t kCalls = 4;
 

@@ -105,7 +105,7 @@ class Mesh {
 
   // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
-  // What this peer's line carries, for a call that begins.
+  // The rate of this peer's line, for a call that begins.
   [[nodiscard]] ring::Rate line_rate() { return line_rate_.of_last_calls(); }
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.

@@ -12,11 +12,10 @@
 
 namespace lockstep::peer {
 
-std::optional<std::uint64_t> Round::rank_parameter_for(PeerId to, ring::Rate rate) const {
-  if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, to);
-  if (request.weight) return std::bit_cast<std::uint32_t>(*request.weight);
-  if (attempt->by_rate) return rate;
-  return std::nullopt;
+std::uint64_t Round::own_rank_parameter(PeerId self, ring::Rate rate) const {
+  LOCKSTEP_ASSERT(has_rank_parameters());
+  if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, self);
+  return request.weight ? std::bit_cast<std::uint32_t>(*request.weight) : rate;
 }
 
 std::optional<std::string> Round::validate_rank_parameter(Rank of, std::uint64_t value) const {

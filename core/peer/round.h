@@ -210,10 +210,10 @@ struct Round {
   [[nodiscard]] bool commits_among_peers() const {
     return attempt->peer_commit && request.collective == Collective::kAllReduce && what.count > 0;
   }
-  // What the ranks of the attempt must know of each other before data flows: how large blocks are, what contributions
-  // weigh, or what lines carry (`rate`: that of this peer). Of this rank, as `to` is told: in an exchange each rank
-  // learns the size of its own block. Nothing where the attempt has none.
-  [[nodiscard]] std::optional<std::uint64_t> rank_parameter_for(PeerId to, ring::Rate rate) const;
+  // The ranks of an attempt tell each other rank parameters before data flows: sizes of blocks, weights of
+  // contributions, or rates of lines. Returns that of this rank, whose line carries `rate`. Not called where there is
+  // none.
+  [[nodiscard]] std::uint64_t own_rank_parameter(PeerId self, ring::Rate rate) const;
   [[nodiscard]] bool has_rank_parameters() const {
     return wire::has_blocks(request.collective) || request.weight.has_value() || attempt->by_rate;
   }

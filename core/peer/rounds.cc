@@ -192,7 +192,7 @@ void Rounds::begin_attempt(Round& round) {
   round.stage = stage::ExchangingParameters{};
   attempt.rank_parameters.resize(attempt.world());
   const ring::Rate rate = attempt.by_rate ? context_.mesh.line_rate() : 0;
-  learn_rank_parameter(round, context_.options.id, attempt.rank, *round.rank_parameter_for(context_.options.id, rate));
+  learn_rank_parameter(round, context_.options.id, attempt.rank, round.own_rank_parameter(context_.options.id, rate));
   if (!round.is<stage::ExchangingParameters>()) return;
   greetings_.announce(round);
   take_readies(round);

@@ -34,8 +34,10 @@ std::vector<std::uint64_t> counts_of(const Request& request) {
   return counts;
 }
 
-std::vector<Rate> rates_of(std::span<const std::uint64_t> rank_parameters) {
-  return {rank_parameters.begin(), rank_parameters.end()};
+// By rate, the rank parameters are rates; in any other call the ranks own equal parts.
+std::vector<std::uint32_t> shares_in(const Segmenting& segmenting, std::span<const std::uint64_t> rank_parameters) {
+  if (!segmenting.by_rate) return {};
+  return shares_of(std::vector<Rate>(rank_parameters.begin(), rank_parameters.end()));
 }
 
 Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {
@@ -103,7 +105,7 @@ void Operation::weigh(float total) {
 std::optional<Error> Operation::validate(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::span<const std::uint64_t> rank_parameters, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
-  if (segmenting.by_rate) segmenting.fine = !shares_of(rates_of(rank_parameters)).empty();
+  segmenting.fine = !shares_in(segmenting, rank_parameters).empty();
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
     if (auto refusal = validate_blocks(request, rank, rank_parameters)) return refusal;
@@ -141,8 +143,7 @@ std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t wo
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   if (wire::exchanges(request.collective)) return {};  // an exchange lists its own: they differ between ranks
   if (request.collective == wire::Collective::kAllGather) return cut_blocks(rank_parameters, element, segmenting);
-  std::vector<std::uint32_t> shares;
-  if (segmenting.by_rate) shares = shares_of(rates_of(rank_parameters));
+  const std::vector<std::uint32_t> shares = shares_in(segmenting, rank_parameters);
   segmenting.fine = !shares.empty();
   std::vector<Piece> pieces = cut(request.collective, counts_of(request), element, world, root, segmenting);
   deal(pieces, shares, kMaxExchanges);

@@ -1,7 +1,6 @@
 #include "core/ring/shares.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/base/mutant.h"
 

@@ -11,7 +11,7 @@
 
 namespace lockstep::ring {
 
-// What a line carries, in KiB a second; 0: not known.
+// The rate of a line, in KiB a second; 0: not known.
 using Rate = std::uint32_t;
 
 // All shares together.

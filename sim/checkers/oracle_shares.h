@@ -1,5 +1,5 @@
-// Who owns how much of a call whose ranks own what their lines carry, written a second time from rule 58 of
-// docs/protocol.md. In floating point, and by search: the core solves the same with integers.
+// The parts of an all-reduce that ranks own by the rates of their lines, written a second time from rule 58 of
+// docs/protocol.md. This oracle searches in floating point; the core solves the same with integers.
 #pragma once
 
 #include <algorithm>

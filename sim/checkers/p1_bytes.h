@@ -143,8 +143,8 @@ inline Payload direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t 
   LOCKSTEP_UNREACHABLE();
 }
 
-// What ranks that own by rate may carry more or less than that: a segment, of each of the others, and what shares are
-// rounded by. Without a configured size a segment has 256 KiB at most, and no more than a chunk.
+// The bytes of a rank that owns by rate differ from that by a segment for each of the others at most, and by the
+// rounding of shares. Without a configured size a segment has 256 KiB at most, and no more than a chunk.
 inline std::uint64_t slack_of(const Call& call, std::uint64_t world) {
   if (call.outcome->way.rates.empty()) return 0;
   std::uint64_t segment = call.launch.segment_bytes;
