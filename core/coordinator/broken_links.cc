@@ -36,15 +36,22 @@ BrokenLinks::Answer BrokenLinks::report(PeerId from, const wire::LinkBroken& in)
   LOCKSTEP_ASSERT(member != nullptr && other_member != nullptr);
   if (in.avoid) return report_to_avoid(from, in, *member);
   participants_.complain(from, std::string(lockstep::cut(in.text, kMostOfComplaint)));
-  const Instant since = membership_.mark_broken(pair_of(from, in.other), context_.now);
-  if (since != context_.now) {
-    // Both ends report the link. A report after the rings were laid around the link means that the ring of an older
-    // cohort needs it.
-    if (context_.now - since < context_.options.link_patience) return Ignored{};
-    return give_up(from, in.other, "a ring still needs that link");
+  const Pair pair = pair_of(from, in.other);
+  const bool was_laid_around = membership_.is_only_avoided(pair) && is_laid_around(pair);
+  const Instant since = membership_.mark_broken(pair, context_.now);
+  // A report after the rings were laid around the link means that a direct call, or the ring of an older cohort, needs
+  // it. Another ring would not help.
+  if (was_laid_around || context_.now - since >= context_.options.link_patience) {
+    return give_up(from, in.other, "a call still needs that link");
   }
+  if (since != context_.now) return Ignored{};  // both ends report the link
   note(from, in);
   return relay(from, in.other, member->group);
+}
+
+// Rings were laid around the link so long ago that all members have installed them.
+bool BrokenLinks::is_laid_around(const Pair& pair) const {
+  return context_.now - membership_.broken_since(pair, context_.now) >= context_.options.heartbeat * 2;
 }
 
 Eviction BrokenLinks::give_up(PeerId from, PeerId to, const std::string& why) const {
@@ -59,12 +66,11 @@ BrokenLinks::Answer BrokenLinks::report_to_avoid(PeerId from, const wire::LinkBr
   const Pair pair = pair_of(from, in.other);
   if (connections_.heard_since(from) == kNever || connections_.heard_since(in.other) == kNever) return Ignored{};
   if (membership_.is_marked(pair)) {
-    const Instant since = membership_.broken_since(pair, context_.now);
-    // Rings were laid around it a moment ago, and a call needs it all the same: one with the direct algorithm.
-    const bool needed = !membership_.is_only_avoided(pair) && context_.now - since >= context_.options.heartbeat * 2 &&
+    // A call needs it all the same: one with the direct algorithm.
+    const bool needed = !membership_.is_only_avoided(pair) && is_laid_around(pair) &&
                         membership_.said_since(pair, context_.now - context_.options.link_patience);
     if (!needed) return Ignored{};
-    return give_up(from, in.other, "a direct call still needs that link");
+    return give_up(from, in.other, "a call still needs that link");
   }
   const auto avoided = avoided_.find(member.group);
   if (avoided != avoided_.end() && context_.now - avoided->second < context_.options.link_patience) return Ignored{};

@@ -64,6 +64,7 @@ class BrokenLinks {
     auto operator<=>(const Links&) const = default;
   };
   [[nodiscard]] Links links_of(PeerId peer) const;
+  [[nodiscard]] bool is_laid_around(const Pair& pair) const;
   // The one of these two with more broken links.
   [[nodiscard]] Eviction give_up(PeerId from, PeerId to, const std::string& why) const;
   [[nodiscard]] Relaid relay(PeerId a, PeerId b, GroupId group);

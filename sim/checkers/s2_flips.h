@@ -3,7 +3,8 @@
 // a kernel, or in an input that the peer has hashed, the round commits nowhere. All peers that learn its outcome get a
 // text with the place: with `invalid argument` from the peer whose own memory changed in a segment that it sends, else
 // with `internal`. The promise leaves out what cannot be detected: a kernel that errs before the checksum of its result
-// is computed (all peers get the same wrong sum), and errors in memory after the end of a call.
+// is computed (all peers get the same wrong sum); a bit that a kernel flips and that flips back on the way (only the
+// sender has the wrong bytes, and nobody else sees them); and errors in memory after the end of a call.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +23,19 @@ namespace lockstep::sim {
 
 class Flips {
  public:
-  void on_the_way() { flips_ += 1; }
-  // `attempt`: the attempt of the round for which the kernel was started. `departs`: in a segment that the peer sends.
-  void in_a_kernel(const RoundKey& round, PeerId of, ViewNumber attempt, bool departs = false) {
-    const auto [at, is_first] = rounds_.try_emplace(round, Spoilt{of, attempt, departs});
+  // In bytes that leave `from`, a host.
+  void on_the_way(std::uint32_t from) {
+    flips_ += 1;
+    flips_from_[from] += 1;
+  }
+  // `host`: that of the peer. `attempt`: the attempt of the round for which the kernel was started. `departs`: in a
+  // segment that the peer sends.
+  void in_a_kernel(const RoundKey& round, PeerId of, std::uint32_t host, ViewNumber attempt, bool departs = false) {
+    const Spoilt spoilt{of, host, flips_from_[host], attempt, departs};
+    const auto [at, is_first] = rounds_.try_emplace(round, spoilt);
     if (is_first) return;
     const bool all_depart = departs && at->second.departs;
-    if (at->second.attempt <= attempt) at->second = {of, attempt, all_depart};
+    if (at->second.attempt <= attempt) at->second = spoilt;
     at->second.departs = all_depart;
   }
   // A retry of the round drops what a kernel has spoilt before, and what a job of the dropped attempt still spoils. A
@@ -72,13 +79,15 @@ class Flips {
 
   // A peer with the right result, or with the correct form of a part that a kernel spoilt later, was lost before it
   // could report: the remaining peers hold the same wrong result, or only one peer is left. A world of 1 compares with
-  // nobody.
+  // nobody. Nor does the sender of a spoilt part, if the bit may have flipped back on the way: the others hold the
+  // right result.
   template <typename Lives, typename Done>
   [[nodiscard]] bool nobody_compares(const Call& call, const Lives& lives, const Done& done) const {
     const peer::Outcome& outcome = *call.outcome;
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end() || outcome.status != Status::kOk || is_dropped(outcome.round)) return false;
     if (outcome.contributors->size() == 1) return true;
+    if (call.peer == spoilt->second.of && may_be_undone(spoilt->second)) return true;
     return std::any_of(outcome.contributors->begin(), outcome.contributors->end(),
                        [&](PeerId peer) { return peer != spoilt->second.of && !lives(peer) && !done(peer); });
   }
@@ -94,7 +103,7 @@ class Flips {
     const auto spoilt = rounds_.find(outcome.round);
     if (spoilt == rounds_.end()) return {};
     const std::string what = text_of(outcome.round) + " of " + text_of(call.peer) + " ended with " + text_of(outcome);
-    // A bit that flips on the way may be the one that a kernel flipped: only the bytes of the result can tell.
+    // A bit that flips on the way may be the one that a kernel flipped: the bytes of the result tell.
     if (outcome.status == Status::kOk && flips_ == 0 && !is_dropped(outcome.round) && lives(spoilt->second.of) &&
         !nobody_compares(call, lives, done)) {
       return what + ", and a bit had flipped in what a kernel made of a segment of it";
@@ -129,6 +138,8 @@ class Flips {
  private:
   struct Spoilt {
     PeerId of;  // the peer of the kernel
+    std::uint32_t host;
+    std::uint64_t flips;  // on the way from this host, before
     ViewNumber attempt;
     bool departs = false;  // each time in a segment that a peer sends
   };
@@ -136,6 +147,10 @@ class Flips {
     ViewNumber view;
     Instant at;
   };
+  [[nodiscard]] bool may_be_undone(const Spoilt& spoilt) const {
+    const auto flips = flips_from_.find(spoilt.host);
+    return spoilt.departs && flips != flips_from_.end() && flips->second > spoilt.flips;
+  }
   // Whether a later attempt took the place of the one that a kernel spoilt.
   [[nodiscard]] bool is_dropped(const RoundKey& round) const {
     const auto newest = newest_.find(round);
@@ -143,6 +158,7 @@ class Flips {
   }
 
   std::uint64_t flips_ = 0;
+  std::map<std::uint32_t, std::uint64_t> flips_from_;  // by host
   std::uint64_t miscomputed_ = 0;
   std::uint64_t seen_ = 0;
   std::tuple<Instant, PeerId, PeerId> last_;

@@ -186,7 +186,7 @@ void World::tell_io(const SimProcess& process, const io::Effect& effect) {
 
 void World::flipped(std::uint32_t from, std::uint32_t to) {
   if (options_.trace) chronicle_.tell("a bit flips from " + host_words(from) + " to " + host_words(to));
-  checkers_.flips.on_the_way();
+  checkers_.flips.on_the_way(from);
   checkers_.recovery.flipped(now_);
   checkers_.causes.began({.fault = Fault::kFlip, .a = from, .b = to});
 }

@@ -81,7 +81,7 @@ void Kernels::miscompute(SimProcess& process, KernelRun& job) {
     if (round->cohort == process.known.cohort && job.started < process.known.cohort_since) return;
     const ViewNumber founded{round->cohort.value};
     const ViewNumber launched = call.view ? std::max(founded, call.view->number) : founded;
-    checkers_.flips.in_a_kernel(*round, process.id,
+    checkers_.flips.in_a_kernel(*round, process.id, process.host,
                                 checkers_.flips.attempt_of(process.id, *round, launched, job.started), departs);
     // Each receiver refuses it three times: in a ring the next peer, otherwise all others.
     const std::uint64_t receivers = oracle::asked(request) == wire::Algorithm::kRing ? 1 : plan_.peers - 1;

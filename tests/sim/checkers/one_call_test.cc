@@ -31,7 +31,7 @@ TEST(S2Flips, ASpoiltResultMayCommitOnlyIfNoPeerIsLeftToCompareIt) {
   const auto only_b = [](PeerId peer) { return peer == kB; };
   Flips flips;
   EXPECT_FALSE(flips.ended(call, true, all, all));
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1});
   EXPECT_TRUE(flips.ended(call, true, all, none));
   EXPECT_TRUE(flips.ended(call, true, only_a, only_b));   // b had a result before it was lost
   EXPECT_FALSE(flips.ended(call, true, only_a, none));    // b had none
@@ -43,7 +43,7 @@ TEST(S2Flips, ARetryDropsSpoiltSegmentsForCallersThatCountNone) {
   const auto all = [](PeerId) { return true; };
   const auto none = [](PeerId) { return false; };
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1});
   ASSERT_EQ(call.outcome->retries, 0U);
   EXPECT_TRUE(flips.ended(call, true, all, none));
   trace::Event retried{};
@@ -62,11 +62,36 @@ TEST(S2Flips, ABitThatFlipsOnTheWayMayFlipASpoiltOneBack) {
   const auto all = [](PeerId) { return true; };
   const auto none = [](PeerId) { return false; };
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1});
   EXPECT_TRUE(flips.ended(call, true, all, none));
-  flips.on_the_way();
+  flips.on_the_way(2);
   EXPECT_FALSE(flips.ended(call, true, all, none));
   EXPECT_FALSE(flips.nobody_compares(call, all, none)) << "the bytes are compared";
+}
+
+// The receivers hold the right bytes then, and the sender, whose kernel erred, the wrong ones.
+TEST(S2Flips, OnlyTheSenderOfASpoiltPartMissesThatItsBitFlippedBack) {
+  const auto all = [](PeerId) { return true; };
+  const auto none = [](PeerId) { return false; };
+  for (const PeerId spoiler : {kA, kB}) {
+    const PeerId other = spoiler == kA ? kB : kA;
+    const Call of_spoiler = ended_call(spoiler, committed({kA, kB}));
+    const Call of_other = ended_call(other, committed({kA, kB}));
+    const RoundKey round = of_spoiler.outcome->round;
+    Flips flips;
+    flips.on_the_way(1);
+    flips.in_a_kernel(round, spoiler, 1, ViewNumber{1}, true);
+    EXPECT_FALSE(flips.nobody_compares(of_spoiler, all, none)) << "the bit on the way flipped before";
+    flips.on_the_way(2);
+    EXPECT_FALSE(flips.nobody_compares(of_spoiler, all, none)) << "the bit on the way came from another host";
+    flips.on_the_way(1);
+    EXPECT_TRUE(flips.nobody_compares(of_spoiler, all, none));
+    EXPECT_FALSE(flips.nobody_compares(of_other, all, none));
+    Flips of_arrived;
+    of_arrived.in_a_kernel(round, spoiler, 1, ViewNumber{1}, false);
+    of_arrived.on_the_way(1);
+    EXPECT_FALSE(of_arrived.nobody_compares(of_spoiler, all, none)) << "nothing of it is sent";
+  }
 }
 
 TEST(S2Flips, ARetryKeepsSegmentsThatWereSpoiltAfterIt) {
@@ -84,7 +109,7 @@ TEST(S2Flips, ARetryKeepsSegmentsThatWereSpoiltAfterIt) {
   EXPECT_EQ(flips.attempt_of(kA, round, ViewNumber{1}, Instant{4}), ViewNumber{1}) << "a job of the dropped attempt";
   EXPECT_EQ(flips.attempt_of(kA, round, ViewNumber{1}, Instant{6}), ViewNumber{2});
   EXPECT_EQ(flips.attempt_of(kB, round, ViewNumber{2}, Instant{6}), ViewNumber{2}) << "launched after the retry";
-  flips.in_a_kernel(round, kA, ViewNumber{2});
+  flips.in_a_kernel(round, kA, 1, ViewNumber{2});
   flips.noted(kB, retried, Instant{7});  // the same retry
   EXPECT_TRUE(flips.ended(call, true, all, none));
   EXPECT_TRUE(flips.nobody_compares(call, only_a, none));
@@ -99,7 +124,7 @@ TEST(S2Flips, AnElementThatWasSpoiltMayEndTheCallAsOneThatWasGiven) {
   const auto none = [](PeerId) { return false; };
   Call call = ended_call(kA, aborted(Status::kInvalidArgument));
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1});
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1});
   EXPECT_TRUE(flips.ended(call, true, all, none));
   call.outcome->text = "b: tensor 0, element 5: the contribution, or the sum with it, is infinite or NaN";
   EXPECT_FALSE(flips.ended(call, true, all, none));
@@ -112,13 +137,13 @@ TEST(S2Flips, ASenderWhoseMemoryChangedSaysSo) {
   Call call = ended_call(kA, aborted(Status::kInternal));
   call.outcome->text = "b: tensor 0, chunk 1, from byte 0: the partial sum from rank 0 arrived 3 times";
   Flips flips;
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1}, true);
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1}, true);
   EXPECT_TRUE(flips.ended(call, true, all, none));
   EXPECT_FALSE(flips.ended(call, false, all, none)) << "another fault may have hidden it";
   call.outcome->status = Status::kInvalidArgument;
   call.outcome->text = "a: tensor 0, chunk 1, from byte 0: a buffer of the call changed during the call";
   EXPECT_FALSE(flips.ended(call, true, all, none));
-  flips.in_a_kernel(call.outcome->round, kA, ViewNumber{1}, false);  // and a result that is compared by its hash
+  flips.in_a_kernel(call.outcome->round, kA, 1, ViewNumber{1}, false);  // and a result that is compared by its hash
   call.outcome->status = Status::kInternal;
   call.outcome->text = "results differ in tag 1";
   EXPECT_FALSE(flips.ended(call, true, all, none));
