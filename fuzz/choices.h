@@ -118,7 +118,10 @@ class ChosenFields {
   static void mend(wire::Descriptor& m) {
     if (!wire::has_root(m.collective)) m.root = {};
     if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
-    if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
+    if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) {
+      if (m.algorithm == wire::Algorithm::kGrid) m.algorithm = wire::Algorithm::kDirect;  // it may be encoded
+      return;
+    }
     m.formats = {};
     m.algorithm = wire::Algorithm::kRing;
     m.weighted = false;

@@ -290,7 +290,8 @@ class AgainstPeer {
     const auto format = [&] { return static_cast<WireFormat>(choices_.below(kWireFormatCount)); };
     request.type = DataType::kF32;
     request.formats = {format(), format()};
-    if (choices_.one_in(2)) request.algorithm = static_cast<wire::Algorithm>(choices_.below(wire::kAlgorithmCount));
+    if (choices_.one_in(2))
+      request.algorithm = choices_.one_in(2) ? wire::Algorithm::kRing : wire::Algorithm::kDirect;  // no grid encodes
     const WireFormat said = choices_.one_in(2) ? request.formats.up : request.formats.down;
     known_.length = static_cast<std::uint32_t>(encoded_size(said, count));
     if (choices_.one_in(2)) return;

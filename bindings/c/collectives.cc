@@ -58,7 +58,7 @@ MaybeError read_encoding(const lockstep_all_reduce_args& args, LaunchArgs& launc
   if (auto error = read_format(args.down, "down", launch.formats.down)) return error;
   const unsigned algorithm = c::number_of(args.algorithm);
   if (algorithm > wire::kAlgorithmCount) {
-    return c::invalid("args.algorithm is {}; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to {} (LOCKSTEP_ALGORITHM_DIRECT)",
+    return c::invalid("args.algorithm is {}; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to {} (LOCKSTEP_ALGORITHM_GRID)",
                       algorithm, wire::kAlgorithmCount);
   }
   if (algorithm > 0) launch.algorithm = static_cast<wire::Algorithm>(algorithm - 1);

@@ -43,6 +43,7 @@ lockstep_algorithm name_in_c(wire::Algorithm algorithm) {
   switch (algorithm) {
     case wire::Algorithm::kRing: return LOCKSTEP_ALGORITHM_RING;
     case wire::Algorithm::kDirect: return LOCKSTEP_ALGORITHM_DIRECT;
+    case wire::Algorithm::kGrid: return LOCKSTEP_ALGORITHM_GRID;
     case wire::Algorithm::kAuto: return LOCKSTEP_ALGORITHM_AUTO;
   }
   LOCKSTEP_UNREACHABLE();

@@ -218,8 +218,9 @@ void add_subject(CLI::App& command, BenchOptions& options) {
   command
       .add_option(
           "--algorithm", options.encoding.algorithm,
-          "algorithm of an all-reduce; auto: direct if --up has less than 8 bits, or members are far from each other")
-      ->transform(sim::one_of({"auto", "ring", "direct"}))
+          "algorithm of an all-reduce; auto: direct if --up has less than 8 bits, or members are far from each other; "
+          "a grid if more than 64 are")
+      ->transform(sim::one_of({"auto", "ring", "direct", "grid"}))
       ->capture_default_str();
 }
 

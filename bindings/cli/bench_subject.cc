@@ -95,7 +95,7 @@ BenchSubject::BenchSubject(const BenchOptions& options, lockstep_comm* comm, std
       op_(named(options.op, lockstep_op_name, LOCKSTEP_BXOR)),
       up_(named(options.encoding.up, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
       down_(named(options.encoding.down, lockstep_wire_format_name, LOCKSTEP_WIRE_E3M0)),
-      algorithm_(named(options.encoding.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_DIRECT)),
+      algorithm_(named(options.encoding.algorithm, lockstep_algorithm_name, LOCKSTEP_ALGORITHM_GRID)),
       element_(lockstep_data_type_size(type_)),
       members_(world),
       slots_(options.in_flight) {

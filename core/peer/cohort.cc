@@ -149,9 +149,10 @@ Cohort::Roster Cohort::roster_in(const wire::View& view, const Roster* among) co
   }
   if (farthest < kFarCoordinator) roster.distance = same_host ? ring::Distance::kSameHost : ring::Distance::kNear;
   roster.sizes = WorldSizes::of(view);
-  roster.meshed =
-      roster.distance == ring::Distance::kFar && ring.size() <= kMaxMeshed && !contains(view.unmeshed, group);
-  roster.peer_commit = alone() && (ring.size() <= kMaxPeerCommit || roster.meshed);
+  if (roster.distance == ring::Distance::kFar && !contains(view.unmeshed, group)) {
+    roster.reach = ring.size() <= kMaxMeshed ? ring::Reach::kAll : ring::Reach::kGrid;
+  }
+  roster.peer_commit = alone() && (ring.size() <= kMaxPeerCommit || roster.reach == ring::Reach::kAll);
   if (mutant(Mutant::kRingSortedById)) std::sort(ring.begin(), ring.end());
   roster.ring = std::make_shared<const std::vector<PeerId>>(std::move(ring));
   return roster;

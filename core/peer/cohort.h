@@ -13,6 +13,7 @@
 #include "core/base/ids.h"
 #include "core/peer/tag_uses.h"
 #include "core/peer/world_sizes.h"
+#include "core/ring/choice.h"
 #include "core/ring/schedule.h"
 #include "core/wire/message.h"
 
@@ -25,11 +26,11 @@ struct Cohort {
     std::vector<PeerId> bound;                        // members of this peer's group, and of the groups bound with it
     ring::Distance distance = ring::Distance::kFar;   // between members of the ring, as far as the view tells
     bool peer_commit = false;                         // members tell each other that they are done (rule 14)
-    bool meshed = false;                              // all pairs keep links (rule 57)
+    ring::Reach reach = ring::Reach::kNeighbours;     // who keeps links (rule 57)
     WorldSizes sizes;                                 // of the view in which the generation began
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(ring, bound, distance, peer_commit, meshed, sizes);
+      a.all(ring, bound, distance, peer_commit, reach, sizes);
     }
   };
 

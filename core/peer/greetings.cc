@@ -24,7 +24,8 @@ void Greetings::greet(Round& round, std::uint32_t eager) {
     return;
   }
   const std::uint32_t segments = attempt.by_rate ? 0 : operation.eager_segments();
-  if (segments > 0 && may_go(segments) && std::uint64_t{eager + segments} * attempt.world() <= kEarlySlots / 4) {
+  if (segments > 0 && may_go(segments) &&
+      std::uint64_t{eager + segments} * (attempt.linked_ranks() + 1) <= kEarlySlots / 4) {
     attempt.eager = segments;
     operation.grant_eager();
   }
@@ -35,7 +36,7 @@ void Greetings::announce(const Round& round) {
   const Attempt& attempt = *round.attempt;
   if (!attempt.direct) return announce(round, attempt.upstream());
   for (const PeerId peer : *attempt.ring) {
-    if (peer != context_.options.id) announce(round, peer);
+    if (attempt.sender(peer)) announce(round, peer);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/base/overloaded.h"
 #include "core/ring/choice.h"
 #include "core/ring/exchange_operation.h"
+#include "core/ring/grid.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
@@ -43,9 +44,10 @@ Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort:
       distance(among.distance),
       sizes(among.sizes),
       peer_commit(among.peer_commit),
-      algorithm(ring::choose(what, static_cast<std::uint32_t>(ring->size()),
-                             among.meshed || (mutant(Mutant::kChoosesAlone) && options.id == ring->front()))),
-      direct((algorithm == wire::Algorithm::kDirect || wire::exchanges(what.collective)) && among.ring->size() > 1),
+      algorithm(
+          ring::choose(what, static_cast<std::uint32_t>(ring->size()),
+                       mutant(Mutant::kChoosesAlone) && options.id == ring->front() ? ring::Reach::kAll : among.reach)),
+      direct((wire::has_owners(algorithm) || wire::exchanges(what.collective)) && among.ring->size() > 1),
       by_rate(ring::goes_by_rate(what, world(), algorithm, options.direct.by_rate_bytes)) {
   const auto me = std::find(ring->begin(), ring->end(), options.id);
   LOCKSTEP_ASSERT(me != ring->end());
@@ -56,6 +58,18 @@ std::optional<Rank> Attempt::other(PeerId peer) const {
   const auto found = std::find(ring->begin(), ring->end(), peer);
   if (found == ring->end() || peer == peer_at(rank)) return std::nullopt;
   return Rank{static_cast<std::uint32_t>(found - ring->begin())};
+}
+
+std::optional<Rank> Attempt::linked(PeerId peer) const {
+  const std::optional<Rank> there = other(peer);
+  const bool apart =
+      there && algorithm == wire::Algorithm::kGrid && !ring::Grid::square(world()).are_linked(rank.value, there->value);
+  return apart ? std::nullopt : there;
+}
+
+std::uint32_t Attempt::linked_ranks() const {
+  if (algorithm != wire::Algorithm::kGrid) return direct ? world() - 1 : 2;
+  return ring::Grid::square(world()).most_children();
 }
 
 void Attempt::agree(PeerId member, const wire::Done& done) {

@@ -39,8 +39,8 @@ struct Attempt {
   ring::Distance distance = ring::Distance::kFar;
   WorldSizes sizes;                                           // of the view in which its generation began
   bool peer_commit = false;                                   // rule 14 may apply
-  wire::Algorithm algorithm = wire::Algorithm::kRing;         // of an all-reduce
-  bool direct = false;                                        // every rank sends to every other; there is another
+  wire::Algorithm algorithm = wire::Algorithm::kRing;         // where there is a choice
+  bool direct = false;                                        // beside the ring: all ranks to all, or in a grid
   bool by_rate = false;                                       // ranks own what their lines carry (rule 58)
   bool mismatched = false;                                    // a neighbour has other arguments: its data means nothing
   bool downstream_ready = false;                              // the downstream neighbour has launched, too
@@ -72,10 +72,13 @@ struct Attempt {
   [[nodiscard]] PeerId downstream() const { return (*ring)[after().value]; }
   [[nodiscard]] PeerId upstream() const { return (*ring)[before().value]; }
   [[nodiscard]] PeerId peer_at(Rank place) const { return (*ring)[place.value]; }
-  // The peer's rank, if its segments come here, or segments go there: any other rank with the direct algorithm, else a
-  // neighbour.
-  [[nodiscard]] std::optional<Rank> sender(PeerId peer) const { return direct ? other(peer) : at(before(), peer); }
-  [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const { return direct ? other(peer) : at(after(), peer); }
+  // The peer's rank, if its segments come here, or segments go there: any other rank with the direct algorithm, one of
+  // its row or column in a grid, else a neighbour.
+  [[nodiscard]] std::optional<Rank> sender(PeerId peer) const { return direct ? linked(peer) : at(before(), peer); }
+  [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const { return direct ? linked(peer) : at(after(), peer); }
+  [[nodiscard]] std::optional<Rank> linked(PeerId peer) const;
+  // Ranks with links to this one.
+  [[nodiscard]] std::uint32_t linked_ranks() const;
   [[nodiscard]] std::optional<Rank> other(PeerId peer) const;
   [[nodiscard]] std::optional<Rank> at(Rank place, PeerId peer) const {
     return peer_at(place) == peer ? std::optional(place) : std::nullopt;

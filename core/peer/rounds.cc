@@ -162,7 +162,8 @@ void Rounds::begin_attempt(Round& round) {
   if (look_at_ == kNever) {
     look_at_ = std::max(round.launched + context_.long_wait() / 2, context_.now + context_.options.link_heartbeat);
   }
-  if (attempt.direct && !among.meshed) go_direct();
+  const ring::Reach reach = attempt.algorithm == wire::Algorithm::kGrid ? ring::Reach::kGrid : ring::Reach::kAll;
+  if (attempt.direct && among.reach < reach) go_direct();
   drop_stop_of_misfit(round);
   if (round.completed_early && decides_alone(round)) {
     return RoundEnds::begin(round, ends_.outcome_of(round, round.stop->status, round.stop->text), false);

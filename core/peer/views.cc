@@ -217,11 +217,13 @@ void Views::add_ring(const Cohort::Roster& roster, bool direct, bool needed, Lin
     const auto before = links.find(peer);
     links[peer] = {addresses_.at(peer), needed || (before != links.end() && before->second.needed)};
   }
-  if (!roster.peer_commit && !roster.meshed && !direct) return;
-  for (const PeerId peer : ring) {  // peer commits (rule 14), or rounds with the direct algorithm
-    if (peer == own) continue;
-    links.try_emplace(peer, Mesh::Wanted{addresses_.at(peer), false, std::nullopt,
-                                         direct ? wire::LinkUse::kDirect : wire::LinkUse::kRing});
+  const bool all = roster.peer_commit || roster.reach == ring::Reach::kAll || direct;
+  if (!all && roster.reach != ring::Reach::kGrid) return;
+  const ring::Grid grid = ring::Grid::square(static_cast<std::uint32_t>(ring.size()));
+  for (std::uint32_t rank = 0; rank < ring.size(); ++rank) {  // peer commits (rule 14), or rounds beside the ring
+    if (rank == at || (!all && !grid.are_linked(static_cast<std::uint32_t>(at), rank))) continue;
+    links.try_emplace(ring[rank], Mesh::Wanted{addresses_.at(ring[rank]), false, std::nullopt,
+                                               direct ? wire::LinkUse::kDirect : wire::LinkUse::kRing});
   }
 }
 

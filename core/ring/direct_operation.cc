@@ -19,28 +19,30 @@ using wire::Phase;
 DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                  std::vector<std::uint64_t> rank_parameters, Segmenting segmenting)
     : Operation(request, rank, world, root, std::move(rank_parameters), segmenting),
+      grid_(grid_of(segmenting.algorithm, world)),
       owned_(world),
+      lanes_(grid_.columns()),
       root_(root),
       finals_(pieces_.size()),
       others_(world) {
   LOCKSTEP_ASSERT(world > 1);
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    std::vector<std::uint32_t>& owned = owned_[pieces_[i].owner];
-    ordinals_.push_back(static_cast<std::uint32_t>(owned.size()));
-    owned.push_back(static_cast<std::uint32_t>(i));
+    const auto piece = static_cast<std::uint32_t>(i);
+    owned_[pieces_[i].owner].push_back(piece);
+    std::vector<std::uint32_t>& lane = lanes_[grid_.column_of(pieces_[i].owner)];
+    ordinals_.push_back(static_cast<std::uint32_t>(lane.size()));
+    lane.push_back(piece);
     first_.push_back(static_cast<std::uint32_t>(piece_of_.size()));
-    piece_of_.insert(piece_of_.end(), is_mine(i) ? world - 1 : 1, static_cast<std::uint32_t>(i));
+    piece_of_.insert(piece_of_.end(), children(i) + (is_mine(i) ? 0 : 1), piece);
   }
   exchanges_.resize(piece_of_.size());
   for (std::size_t at = 0; at < exchanges_.size(); ++at) {
     const std::size_t piece = piece_of_[at];
-    const std::uint32_t other = other_of(at).value;
-    const bool mine = is_mine(piece);
-    const bool comes = mine ? contributes(other, piece) : gets_final(rank.value, piece);
-    const bool goes = mine ? gets_final(other, piece) : contributes(rank.value, piece);
-    if (!comes) exchanges_[at].arrival = Arrival::kNotOurs;
-    if (!goes) exchanges_[at].departure = Departure::kNotOurs;
-    if (mine && comes) ++finals_[piece].missing;
+    const bool up = is_with_parent(at);
+    const std::uint32_t below = up ? rank.value : other_of(at).value;
+    if (!(up ? gets_final(below, piece) : contributes(below, piece))) exchanges_[at].arrival = Arrival::kNotOurs;
+    if (!(up ? contributes(below, piece) : gets_final(below, piece))) exchanges_[at].departure = Departure::kNotOurs;
+    if (!up && exchanges_[at].arrival == Arrival::kExpected) ++finals_[piece].missing;
   }
   finals_missing_ = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) finals_missing_ += keeps_final(i) ? 1 : 0;
@@ -50,7 +52,7 @@ DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_
 
 void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
   const auto room_for = [&](const Piece& piece) {
-    return std::uint64_t{piece.form(Phase::kReduceScatter).bytes} * (world_ - 1);
+    return std::uint64_t{piece.form(Phase::kReduceScatter).bytes} * grid_.most_children();
   };
   if (!is(Collective::kAllReduce)) {
     std::uint64_t begin = 0;
@@ -67,7 +69,9 @@ void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
   turns_ = segmenting.room / each;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
   LOCKSTEP_ASSERT(turns_ > 0);  // Operation::validate() has checked
-  for (std::size_t ordinal = 0; ordinal < owned_[rank_.value].size(); ++ordinal)
+  const std::uint32_t column = grid_.column_of(rank_.value);
+  const std::size_t collected = column < lanes_.size() ? lanes_[column].size() : 0;
+  for (std::size_t ordinal = 0; ordinal < collected; ++ordinal)
     rooms_.push_back(scratch_offsets_.back() + ordinal % turns_ * each);
 }
 
@@ -91,18 +95,41 @@ bool DirectOperation::result_has_place(std::size_t piece) const {
   return !is(Collective::kReduce) || keeps_final(piece);
 }
 
-Rank DirectOperation::other_of(std::size_t exchange) const {
-  const std::size_t piece = piece_of_[exchange];
-  const std::uint32_t owner = pieces_[piece].owner;
-  if (!is_mine(piece)) return Rank{owner};
-  return Rank{static_cast<std::uint32_t>((owner + 1 + exchange - first_[piece]) % world_)};
+std::size_t DirectOperation::exchange_with_child(std::size_t piece, Rank child) const {
+  const auto index = grid_.index_of_child(rank_.value, pieces_[piece].owner, child.value);
+  LOCKSTEP_ASSERT(index.has_value());
+  return first_[piece] + *index;
 }
 
-// Whether there is room for contributions to this piece. The piece that used the room before must have its final.
-bool DirectOperation::in_turn(std::size_t piece) const {
+Rank DirectOperation::other_of(std::size_t exchange) const {
+  if (is_with_parent(exchange)) return parent(piece_of_[exchange]);
+  const std::size_t piece = piece_of_[exchange];
+  const auto index = static_cast<std::uint32_t>(exchange - first_[piece]);
+  return Rank{grid_.child(rank_.value, pieces_[piece].owner, index)};
+}
+
+std::span<const std::uint32_t> DirectOperation::pieces_between(std::uint32_t parent, std::uint32_t child) const {
+  if (!grid_.are_linked(parent, child) || !grid_.has_column(parent)) return {};
+  const bool in_row = grid_.row_of(parent) == grid_.row_of(child);
+  return in_row ? lanes_[grid_.column_of(parent)] : owned_[parent];
+}
+
+// The piece whose contributions have lain in the same room; nothing: they are the first ones there.
+std::optional<std::size_t> DirectOperation::before_in_room(std::size_t piece) const {
   const std::uint32_t ordinal = ordinals_[piece];
-  return turns_ == 0 || ordinal < turns_ || finals_[owned_[pieces_[piece].owner][ordinal - turns_]].here ||
-         mutant(Mutant::kOutOfTurn);
+  if (turns_ == 0 || ordinal < turns_ || mutant(Mutant::kOutOfTurn)) return std::nullopt;
+  return lanes_[grid_.column_of(pieces_[piece].owner)][ordinal - turns_];
+}
+
+// The final proves that all have folded what lay there. A parent itself may not have the final yet.
+bool DirectOperation::in_turn(std::size_t piece) const {
+  const auto before = before_in_room(piece);
+  return !before || finals_[*before].here;
+}
+
+bool DirectOperation::has_room_for(std::size_t piece) const {
+  const auto before = before_in_room(piece);
+  return !before || (mutant(Mutant::kRelayNeedsTheFinal) ? finals_[*before].here : finals_[*before].folded);
 }
 
 // The order of the ring, whoever owns the piece.
@@ -112,7 +139,7 @@ std::uint32_t DirectOperation::place_in_fold(std::uint32_t rank, std::size_t pie
 }
 
 BufferRef DirectOperation::room_of(std::size_t piece) const {
-  const std::uint64_t bytes = std::uint64_t{pieces_[piece].form(Phase::kReduceScatter).bytes} * (world_ - 1);
+  const std::uint64_t bytes = std::uint64_t{pieces_[piece].form(Phase::kReduceScatter).bytes} * children(piece);
   return request_.scratch.slice(rooms_[ordinals_[piece]], bytes);
 }
 
@@ -124,10 +151,14 @@ BufferRef DirectOperation::final_of(std::size_t piece) const {
 }
 
 BufferRef DirectOperation::landing(std::size_t piece, Rank from) const {
-  if (!is_mine(piece) || !reduces(request_.collective)) return final_of(piece);
+  if (is_parent(from, piece) || !reduces(request_.collective)) return final_of(piece);
   const std::uint32_t bytes = pieces_[piece].form(Phase::kReduceScatter).bytes;
+  if (!is_direct()) {
+    const std::size_t index = exchange_with_child(piece, from) - first_[piece];
+    return room_of(piece).slice(std::uint64_t{bytes} * index, bytes);
+  }
   const std::uint32_t place = place_in_fold(from.value, piece);
-  const std::uint32_t before = place > place_in_fold(rank_.value, piece) ? place - 1 : place;
+  const std::uint32_t before = place > before_own(piece) ? place - 1 : place;
   return room_of(piece).slice(std::uint64_t{bytes} * before, bytes);
 }
 
@@ -150,16 +181,16 @@ Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, 
     return {Landing::kNonsense, {}};
   }
   const bool contribution = wanted.phase == Phase::kReduceScatter;
-  if (contribution ? !is_mine(index) || !contributes(from.value, index)
-                   : pieces_[index].owner != from.value || !gets_final(rank_.value, index)) {
+  if (contribution ? !is_child(from, index) || !contributes(from.value, index)
+                   : !is_parent(from, index) || !gets_final(rank_.value, index)) {
     return {Landing::kNonsense, {}};
   }
   if (contribution) launched(from, jobs);
   if (stopped_) return {Landing::kSink, {}};
-  const std::size_t at = exchange_of(index, from);
+  const std::size_t at = exchange_with(index, from);
   Exchange& exchange = exchanges_[at];
   if (contribution) {
-    if (!in_turn(index)) return {Landing::kNonsense, {}};
+    if (!has_room_for(index)) return {Landing::kNonsense, {}};
   } else if (contributes(rank_.value, index)) {
     take_back_repeated(at);
     if (exchange.departure != Departure::kSent) return {Landing::kNonsense, {}};  // a final without our contribution
@@ -179,7 +210,7 @@ Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, 
 void DirectOperation::landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
                              std::vector<KernelJob>& jobs) {
   const std::size_t index = arrived.index.value;
-  const std::size_t at = exchange_of(index, from);
+  const std::size_t at = exchange_with(index, from);
   Exchange& exchange = exchanges_[at];
   LOCKSTEP_ASSERT(exchange.arrival == Arrival::kLanding);
   bytes_received_ += arrived.length;
@@ -204,12 +235,11 @@ JobWork DirectOperation::verification(std::size_t piece, Phase phase, BufferRef 
 bool DirectOperation::take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum,
                            StreamId stream, std::vector<KernelJob>& jobs) {
   const std::size_t index = arrived.index.value;
-  if (index >= pieces_.size() || arrived.phase != Phase::kReduceScatter || !is_mine(index) || !in_turn(index))
-    return false;
-  if (!contributes(from.value, index)) return false;
+  if (index >= pieces_.size() || arrived.phase != Phase::kReduceScatter || !is_child(from, index)) return false;
+  if (!contributes(from.value, index) || !has_room_for(index)) return false;
   if (arrived.length != pieces_[index].form(arrived.phase).bytes) return false;
   launched(from, jobs);
-  const std::size_t at = exchange_of(index, from);
+  const std::size_t at = exchange_with_child(index, from);
   Exchange& exchange = exchanges_[at];
   if (stopped_ || exchange.arrival != Arrival::kExpected) return true;
   exchange.arrival = Arrival::kWorking;
@@ -230,13 +260,10 @@ void DirectOperation::stream_closed(StreamId stream) {
 
 std::vector<std::uint64_t> DirectOperation::have(Rank from) const {
   std::vector<std::uint64_t> have;
-  for (const std::uint32_t owner : {rank_.value, from.value}) {
-    for (const std::uint32_t piece : owned_[owner]) {
-      const Arrival arrival = exchanges_[exchange_of(piece, from)].arrival;
-      if (arrival != Arrival::kWorking && arrival != Arrival::kHere) continue;
-      add_to(have, phase_to(owner == rank_.value), piece);
-    }
-  }
+  for_each_between(from, [&](std::size_t piece, bool with_parent) {
+    const Arrival arrival = exchanges_[exchange_with(piece, from)].arrival;
+    if (arrival == Arrival::kWorking || arrival == Arrival::kHere) add_to(have, phase_to(!with_parent), piece);
+  });
   return have;
 }
 
@@ -244,17 +271,14 @@ bool DirectOperation::grant(Rank by, std::span<const std::uint64_t> have, Stripe
   if (!can_be_have(have)) return false;
   note_launch(others_[by.value]);
   if (stopped_) return true;
-  for (const std::uint32_t owner : {rank_.value, by.value}) {
-    for (const std::uint32_t piece : owned_[owner]) {
-      const std::size_t at = exchange_of(piece, by);
-      Exchange& exchange = exchanges_[at];
-      const bool arrived = has(have, phase_to(owner == by.value), piece);
-      if (arrived) exchange.eager = false;
-      if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) continue;
-      if (arrived || mutant(Mutant::kResendsNothing)) continue;
-      send_again(at);
-    }
-  }
+  for_each_between(by, [&](std::size_t piece, bool with_parent) {
+    const std::size_t at = exchange_with(piece, by);
+    Exchange& exchange = exchanges_[at];
+    const bool arrived = has(have, phase_to(with_parent), piece);
+    if (arrived) exchange.eager = false;
+    if (exchange.departure != Departure::kSent || exchange.stripe != stripe || exchange.on == stream) return;
+    if (!arrived && !mutant(Mutant::kResendsNothing)) send_again(at);
+  });
   return true;
 }
 
@@ -272,19 +296,21 @@ void DirectOperation::send_again(std::size_t at) {
 // this stream was up here. A copy of what it has goes to the sink.
 void DirectOperation::send_partial_again(Rank to, StripeIndex stripe, StreamId stream) {
   if (stopped_) return;
-  for (const std::uint32_t piece : owned_[to.value]) {
-    const Exchange& exchange = exchanges_[first_[piece]];
-    if (exchange.departure != Departure::kSent || !exchange.eager) continue;
-    if (exchange.stripe != stripe || exchange.on == stream) continue;
-    send_again(first_[piece]);
-  }
+  for_each_between(to, [&](std::size_t piece, bool with_parent) {
+    if (!with_parent) return;
+    const std::size_t at = exchange_with_parent(piece);
+    const Exchange& exchange = exchanges_[at];
+    if (exchange.departure != Departure::kSent || !exchange.eager) return;
+    if (exchange.stripe != stripe || exchange.on == stream) return;
+    send_again(at);
+  });
 }
 
 std::uint32_t DirectOperation::eager_segments() const {
   if (!reduces(request_.collective)) return 0;
   std::size_t most = 0;
   for (std::uint32_t to = 0; to < world_; ++to) {
-    if (to != rank_.value) most = std::max(most, owned_[to].size());
+    most = std::max(most, pieces_between(to, rank_.value).size());
   }
   const bool fits = std::ranges::all_of(
       pieces_, [](const Piece& piece) { return piece.form(Phase::kReduceScatter).bytes <= kEarlySlotBytes; });
@@ -301,10 +327,11 @@ void DirectOperation::take_back_repeated(std::size_t at) {
   std::erase(unchecked_, static_cast<std::uint32_t>(at));
 }
 
-// An encoded contribution lies at the end of the room, where partial sums arrive, apart from its final.
+// An encoded contribution lies at the end of the room, where partial sums arrive, apart from its final. A relay folds
+// what it has collected where the final will be.
 BufferRef DirectOperation::payload(std::size_t exchange) const {
   const Piece& piece = pieces_[piece_of_[exchange]];
-  if (piece.owner == rank_.value) return final_of(piece_of_[exchange]);
+  if (collects(piece_of_[exchange])) return final_of(piece_of_[exchange]);
   return encoded_ ? arrival(piece, Phase::kReduceScatter) : input(piece);
 }
 
@@ -326,8 +353,8 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   exchange.on = stream;
   const std::size_t index = piece_of_[at];
   const Piece& piece = pieces_[index];
-  const bool contribution = !is_mine(index);
-  if (contribution && !exchange.again) --other.ahead;
+  const bool contribution = is_with_parent(at);
+  if (contribution && !exchange.again && !collects(index)) --other.ahead;
   if (!contribution && !std::exchange(finals_[index].departed, true) && !has_contributions()) --ahead_;
   exchange.eager = contribution && !other.granted;
   const Phase phase = phase_to(contribution);
@@ -361,9 +388,11 @@ void DirectOperation::prepare_finals(std::vector<KernelJob>& jobs) {
 void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
   Other& other = others_[to];
   if (stopped_ || !(other.granted || eager_)) return;
-  if (owned_[to].empty() || !contributes(rank_.value, owned_[to].front())) return;
-  while (other.prepared < owned_[to].size() && other.ahead < kPreparedAhead && in_turn(owned_[to][other.prepared])) {
-    const std::size_t index = owned_[to][other.prepared++];
+  if (grid_.row_of(to) != grid_.row_of(rank_.value)) return;  // it gets what this rank has collected: see folded()
+  const std::span<const std::uint32_t> pieces = pieces_between(to, rank_.value);
+  if (pieces.empty() || !contributes(rank_.value, pieces.front())) return;
+  while (other.prepared < pieces.size() && other.ahead < kPreparedAhead && in_turn(pieces[other.prepared])) {
+    const std::size_t index = pieces[other.prepared++];
     ++other.ahead;
     const Piece& piece = pieces_[index];
     const JobName name{first_[index], Phase::kReduceScatter, Purpose::kOwn};
@@ -390,10 +419,10 @@ void DirectOperation::gather(std::size_t index, std::vector<KernelJob>& jobs) {
                  FoldAllJob{.into = final_of(index),
                             .from = room_of(index),
                             .own = input(piece),
-                            .before = place_in_fold(rank_.value, index),
+                            .before = before_own(index),
                             .type = request_.type,
                             .op = request_.op,
-                            .divisor = request_.op == ReduceOp::kAvg ? world_ : 0});
+                            .divisor = request_.op == ReduceOp::kAvg && is_mine(index) ? world_ : 0});
   }
   start(jobs, name,
         GatherJob{.into = departure(piece, Phase::kAllGather),
@@ -444,7 +473,7 @@ void DirectOperation::arrived(const JobName& name, const JobResult& result, Fini
     return;
   }
   if (name.phase == Phase::kAllGather) {
-    finish_final(index, result.checksum);
+    complete_final(index, result.checksum);
     return prepare_for(from.value, jobs);  // there is room for its next piece
   }
   if (--finals_[index].missing > 0 || stopped_) return;
@@ -489,7 +518,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         finished.fault = not_finite(pieces_[name.index], *result.not_finite, true);
         return finished;
       }
-      complete_final(name.index, result.checksum);
+      folded(name.index, result.checksum);
       return finished;
   }
   LOCKSTEP_UNREACHABLE();
@@ -499,7 +528,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
 
 void DirectOperation::check_exchange(std::size_t at, std::vector<KernelJob>& jobs) {
   ++exchanges_[at].checks;
-  check({at, phase_to(!is_mine(piece_of_[at])), Purpose::kCheck}, payload(at), exchanges_[at].checksum, jobs);
+  check({at, phase_to(is_with_parent(at)), Purpose::kCheck}, payload(at), exchanges_[at].checksum, jobs);
 }
 
 void DirectOperation::check_known(std::vector<KernelJob>& jobs) {
@@ -535,11 +564,18 @@ Operation::Finished DirectOperation::check_done(std::size_t at, const JobResult&
   return finished;
 }
 
-// One of ours, which goes to all that get it.
+// All contributions of our children, with our own: the final of a piece of ours, or what we contribute for all of them.
+void DirectOperation::folded(std::size_t index, std::uint64_t checksum) {
+  finals_[index].folded = true;
+  if (is_mine(index)) return complete_final(index, checksum);
+  if (!stopped_) make_ready(exchange_with_parent(index), checksum);
+}
+
+// It goes to all children that get it.
 void DirectOperation::complete_final(std::size_t index, std::uint64_t checksum) {
   finish_final(index, checksum);
-  for (std::uint32_t hop = 0; hop + 1 < world_; ++hop) {
-    const std::size_t at = first_[index] + hop;
+  const std::size_t end = first_[index] + children(index);
+  for (std::size_t at = first_[index]; at < end; ++at) {
     if (exchanges_[at].departure != Departure::kNotOurs) make_ready(at, checksum);
   }
 }

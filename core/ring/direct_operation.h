@@ -9,10 +9,14 @@
 //   broadcast       the root alone contributes; of few bytes, finals of the root only (goes_straight())
 // A link between every two ranks is needed.
 //
-// The contributions of an all-reduce lie in room behind the scratch of the tensors. The pieces of an owner take turns
-// in this room: piece p + turns is sent when the final of piece p has arrived. The contributions of a reduce-scatter
-// and a reduce lie all in the scratch, where the partial sums of a ring would be; that of a broadcast lies in its
-// place.
+// An all-reduce in a grid goes the same way in two steps (grid.h): contributions pass a relay, which folds those of its
+// row, and finals come back by it. To a piece, a rank has one parent, unless it owns the piece, and children, if it is
+// the owner or a relay. Direct, the owner is the parent of all others.
+//
+// The contributions of an all-reduce lie in room behind the scratch of the tensors. The pieces of a lane, those of the
+// owners of one column, take turns in this room: piece p + turns is sent when the final of piece p has arrived. Direct,
+// each owner has a lane of its own. The contributions of a reduce-scatter and a reduce lie all in the scratch, where
+// the partial sums of a ring would be; that of a broadcast lies in its place.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +26,7 @@
 #include <vector>
 
 #include "core/base/mutant.h"
+#include "core/ring/grid.h"
 #include "core/ring/operation.h"
 
 namespace lockstep::ring {
@@ -53,7 +58,7 @@ class DirectOperation final : public Operation {
   [[nodiscard]] std::uint64_t result_hash() const override;
 
   // Restores an operation that was constructed with the same arguments. Left out, because they follow from the
-  // arguments: owned_, ordinals_, first_, piece_of_, rooms_, turns_ and root_.
+  // arguments: grid_, owned_, lanes_, ordinals_, first_, piece_of_, rooms_, turns_ and root_.
   template <typename Archive>
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
@@ -65,9 +70,8 @@ class DirectOperation final : public Operation {
   }
 
  private:
-  // The exchange between this rank and another for one piece. If this rank owns the piece, the other's contribution
-  // comes in and the final goes out; otherwise our contribution goes out and the final comes in. Either may be
-  // kNotOurs.
+  // The exchange between this rank and another for one piece. From a child a contribution comes in, and the final goes
+  // out; to the parent a contribution goes out, and the final comes in. Either may be kNotOurs.
   struct Exchange {
     Arrival arrival = Arrival::kExpected;
     Departure departure = Departure::kNotReady;
@@ -87,18 +91,19 @@ class DirectOperation final : public Operation {
     }
   };
   struct Final {
-    std::uint32_t missing = 0;  // missing contributions, if this rank owns the piece
+    std::uint32_t missing = 0;  // contributions of children
+    bool folded = false;        // with our own
     bool here = false;
     bool departed = false;  // to a rank, if this rank owns the piece
     std::uint64_t checksum = 0;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(missing, here, departed, checksum);
+      a.all(missing, folded, here, departed, checksum);
     }
   };
   struct Other {
     bool granted = false;
-    std::size_t prepared = 0;         // contributions to its pieces that were handed to a job
+    std::size_t prepared = 0;         // contributions that it collects from this rank, and that were handed to a job
     std::size_t ahead = 0;            // of those, contributions that have not departed
     std::deque<std::uint32_t> ready;  // indices of exchanges
     template <typename Archive>
@@ -109,11 +114,31 @@ class DirectOperation final : public Operation {
 
   [[nodiscard]] bool is_mine(std::size_t piece) const { return pieces_[piece].owner == rank_.value; }
   [[nodiscard]] bool is(wire::Collective collective) const { return request_.collective == collective; }
-  // Whether this rank sends the owner of the piece a contribution.
+  [[nodiscard]] bool collects(std::size_t piece) const { return grid_.collects(rank_.value, pieces_[piece].owner); }
+  [[nodiscard]] std::uint32_t children(std::size_t piece) const {
+    return grid_.children(rank_.value, pieces_[piece].owner);
+  }
+  // Of a piece that this rank does not own.
+  [[nodiscard]] Rank parent(std::size_t piece) const { return Rank{grid_.parent(rank_.value, pieces_[piece].owner)}; }
+  [[nodiscard]] bool is_parent(Rank other, std::size_t piece) const {
+    return !is_mine(piece) && parent(piece) == other;
+  }
+  [[nodiscard]] bool is_child(Rank other, std::size_t piece) const {
+    return grid_.index_of_child(rank_.value, pieces_[piece].owner, other.value).has_value();
+  }
+  // Whether this rank contributes to the piece, by its parent.
   [[nodiscard]] bool contributes(std::uint32_t rank, std::size_t piece) const;
-  // Whether this rank gets the final from the owner of the piece.
+  // Whether this rank gets the final of the piece from its parent.
   [[nodiscard]] bool gets_final(std::uint32_t rank, std::size_t piece) const;
-  // To the pieces that this rank owns.
+  // The pieces whose contributions `parent` collects from `child`.
+  [[nodiscard]] std::span<const std::uint32_t> pieces_between(std::uint32_t parent, std::uint32_t child) const;
+  // Calls visit(piece, whether it is the parent) for all pieces of which this other rank is a child or the parent.
+  template <typename Visit>
+  void for_each_between(Rank other, const Visit& visit) const {
+    for (const std::uint32_t piece : pieces_between(rank_.value, other.value)) visit(piece, false);
+    for (const std::uint32_t piece : pieces_between(other.value, rank_.value)) visit(piece, true);
+  }
+  // Others contribute to the pieces that this rank owns.
   [[nodiscard]] bool has_contributions() const {
     return reduces(request_.collective) || (is(wire::Collective::kBroadcast) && rank_.value != root_);
   }
@@ -128,18 +153,31 @@ class DirectOperation final : public Operation {
     return is_source && !mutant(Mutant::kRootDoneUnasked);
   }
   void lay_out_rooms(const Segmenting& segmenting);
-  // The distance in ring order, counted from the rank behind this one.
-  [[nodiscard]] std::uint32_t hop_of(Rank other) const { return (other.value + world_ - rank_.value - 1) % world_; }
-  [[nodiscard]] std::size_t exchange_of(std::size_t piece, Rank other) const {
-    return first_[piece] + (is_mine(piece) ? hop_of(other) : 0);
+  // Of this rank with a child, or with its parent: that is the last one of a piece.
+  [[nodiscard]] std::size_t exchange_with_child(std::size_t piece, Rank child) const;
+  [[nodiscard]] std::size_t exchange_with_parent(std::size_t piece) const { return first_[piece] + children(piece); }
+  [[nodiscard]] std::size_t exchange_with(std::size_t piece, Rank other) const {
+    return is_parent(other, piece) ? exchange_with_parent(piece) : exchange_with_child(piece, other);
+  }
+  [[nodiscard]] bool is_with_parent(std::size_t exchange) const {
+    return exchange - first_[piece_of_[exchange]] == children(piece_of_[exchange]);
   }
   [[nodiscard]] Rank other_of(std::size_t exchange) const;
-  [[nodiscard]] static wire::Phase phase_to(bool owner) {
-    return owner ? wire::Phase::kReduceScatter : wire::Phase::kAllGather;
+  [[nodiscard]] static wire::Phase phase_to(bool parent) {
+    return parent ? wire::Phase::kReduceScatter : wire::Phase::kAllGather;
   }
+  // Whether a parent has room for a contribution to this piece; and whether this rank, a parent, has.
   [[nodiscard]] bool in_turn(std::size_t piece) const;
-  // The place of a rank in the order in which the contributions to a piece are folded.
+  [[nodiscard]] bool has_room_for(std::size_t piece) const;
+  [[nodiscard]] std::optional<std::size_t> before_in_room(std::size_t piece) const;
+  // Direct: the place of a rank in the order in which the contributions to a piece are folded.
   [[nodiscard]] std::uint32_t place_in_fold(std::uint32_t rank, std::size_t piece) const;
+  // How many contributions this rank folds before its own.
+  [[nodiscard]] std::uint32_t before_own(std::size_t piece) const {
+    if (!is_mine(piece) && mutant(Mutant::kRelayFoldsOwnFirst)) return 0;
+    return is_direct() ? place_in_fold(rank_.value, piece) : children(piece);
+  }
+  [[nodiscard]] bool is_direct() const { return grid_.rows() == 1; }
   [[nodiscard]] BufferRef room_of(std::size_t piece) const;
   [[nodiscard]] BufferRef final_of(std::size_t piece) const;
   [[nodiscard]] BufferRef landing(std::size_t piece, Rank from) const;
@@ -157,6 +195,7 @@ class DirectOperation final : public Operation {
   void copied(const JobName& name, Finished& finished, std::vector<KernelJob>& jobs);
   void arrived(const JobName& name, const JobResult& result, Finished& finished, std::vector<KernelJob>& jobs);
   void complete_final(std::size_t index, std::uint64_t checksum);
+  void folded(std::size_t index, std::uint64_t checksum);
   void make_ready(std::size_t at, std::uint64_t checksum);
   [[nodiscard]] JobWork verification(std::size_t piece, wire::Phase phase, BufferRef memory,
                                      std::uint64_t checksum) const;
@@ -167,13 +206,14 @@ class DirectOperation final : public Operation {
   void check_known(std::vector<KernelJob>& jobs) override;
   Finished check_done(std::size_t at, const JobResult& result);
 
+  Grid grid_;
   std::vector<std::vector<std::uint32_t>> owned_;  // pieces of each rank, in order
-  std::vector<std::uint32_t> ordinals_;            // of each piece: its index among the pieces of its owner
-  // first exchange of each piece; an owner has one exchange with each other rank, in ring order
-  std::vector<std::uint32_t> first_;
-  std::vector<std::uint32_t> piece_of_;  // piece of each exchange
-  std::vector<std::uint64_t> rooms_;     // offset in the scratch of the contributions to each of our pieces
-  std::uint64_t turns_ = 0;              // number of pieces that have room at the same time; 0: all
+  std::vector<std::vector<std::uint32_t>> lanes_;  // pieces of the owners of each column, in order
+  std::vector<std::uint32_t> ordinals_;            // of each piece: its index in its lane
+  std::vector<std::uint32_t> first_;               // exchange of each piece: those with children, then with the parent
+  std::vector<std::uint32_t> piece_of_;            // piece of each exchange
+  std::vector<std::uint64_t> rooms_;  // offset in the scratch of the contributions to each piece of our lane
+  std::uint64_t turns_ = 0;           // number of pieces that have room at the same time; 0: all
   std::uint32_t root_;
 
   std::vector<Exchange> exchanges_;

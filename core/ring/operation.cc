@@ -56,7 +56,7 @@ float total_weight(std::span<const std::uint64_t> weights) {
 
 std::unique_ptr<Operation> Operation::of(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::vector<std::uint64_t> rank_parameters, Segmenting segmenting) {
-  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1) {
+  if (wire::has_owners(segmenting.algorithm) && world > 1) {
     return std::make_unique<DirectOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
   }
   return std::make_unique<RingOperation>(request, rank, world, root, std::move(rank_parameters), segmenting);
@@ -69,7 +69,7 @@ Operation::Operation(const Request& request, Rank rank, std::uint32_t world, std
       world_(world),
       rank_parameters_(std::move(rank_parameters)),
       encoded_(is_encoded(request)),
-      keeps_input_(encoded_ || (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)) {
+      keeps_input_(encoded_ || (wire::has_owners(segmenting.algorithm) && world > 1)) {
   if (encoded_ && request.op == ReduceOp::kAvg) {
     const bool weighs = request.weight && !mutant(Mutant::kWeightsUncounted);
     weigh(weighs ? total_weight(rank_parameters_) : static_cast<float>(world));
@@ -133,7 +133,7 @@ std::optional<Error> Operation::validate(const Request& request, Rank rank, std:
       if (tensor.recv.length < needs) return too_small(tensor.recv.length, needs, world);
     }
   }
-  if (segmenting.algorithm == wire::Algorithm::kDirect && world > 1)
+  if (wire::has_owners(segmenting.algorithm) && world > 1)
     return validate_exchanges(request, rank, world, root, rank_parameters, segmenting);
   return std::nullopt;
 }
@@ -150,27 +150,30 @@ std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t wo
   return pieces;
 }
 
-// Direct algorithm: limits what a rank keeps for each other rank, and checks that the contributions to one piece of an
+// With owners: limits what a rank keeps for each other rank, and checks that the contributions to one piece of an
 // all-reduce fit the room.
 std::optional<Error> Operation::validate_exchanges(const Request& request, Rank rank, std::uint32_t world,
                                                    std::uint32_t root, std::span<const std::uint64_t> rank_parameters,
                                                    const Segmenting& segmenting) {
   std::uint64_t exchanges = 0;
   std::uint64_t largest = 0;
+  const std::string algorithm(name_of(segmenting.algorithm));
+  const Grid grid = grid_of(segmenting.algorithm, world);
   for (const Piece& piece : pieces_of(request, world, root, rank_parameters, segmenting)) {
-    exchanges += piece.owner == rank.value ? world - 1 : 1;
+    exchanges += grid.children(rank.value, piece.owner) + (piece.owner == rank.value ? 0 : 1);
     largest = std::max<std::uint64_t>(largest, piece.form(Phase::kReduceScatter).bytes);
   }
   if (exchanges > kMaxExchanges) {
-    return Error{Status::kInvalidArgument, "the direct algorithm needs " + std::to_string(exchanges) +
+    return Error{Status::kInvalidArgument, "the " + algorithm + " algorithm needs " + std::to_string(exchanges) +
                                                " exchanges for this call, more than the limit of " +
                                                std::to_string(kMaxExchanges) + ": split the call, or use the ring"};
   }
-  if (request.collective == wire::Collective::kAllReduce && largest * (world - 1) > segmenting.room) {
-    return Error{Status::kInvalidArgument,
-                 "the contributions of " + std::to_string(world - 1) + " other ranks, " + std::to_string(largest) +
-                     " bytes each, do not fit into the " + std::to_string(segmenting.room) +
-                     " bytes of room of the direct algorithm: use the ring, or a wire format with smaller blocks"};
+  if (request.collective == wire::Collective::kAllReduce && largest * grid.most_children() > segmenting.room) {
+    return Error{Status::kInvalidArgument, "the contributions of " + std::to_string(grid.most_children()) +
+                                               " other ranks, " + std::to_string(largest) +
+                                               " bytes each, do not fit into the " + std::to_string(segmenting.room) +
+                                               " bytes of room of the " + algorithm +
+                                               " algorithm: use the ring, or a wire format with smaller blocks"};
   }
   return std::nullopt;
 }

@@ -23,6 +23,11 @@ std::optional<std::string> validate_encoding(const Request& request) {
   if (feeds_back && !goes_direct(request)) {
     return std::string("residuals need the direct algorithm: around the ring no contribution is encoded on its own");
   }
+  const bool plain = request.formats.native() && !request.weight;
+  if (request.algorithm == wire::Algorithm::kGrid && !plain) {
+    return std::string("in a grid contributions go as they are, without wire formats and weights: use the direct ") +
+           "algorithm, or the ring";
+  }
   if (request.algorithm && request.collective != Collective::kAllReduce)
     return "only an all-reduce can choose an algorithm, not " + std::string(wire::name_of(request.collective));
   if (!is_encoded(request) && !feeds_back) return std::nullopt;

@@ -77,7 +77,7 @@ struct Request {
   std::uint32_t minimum_world = 1;
   PeerId root;                               // wire::has_root()
   Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
-  std::optional<wire::Algorithm> algorithm;  // all-reduce: ring or direct; else empty: each attempt chooses
+  std::optional<wire::Algorithm> algorithm;  // all-reduce only; empty: each attempt chooses
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
@@ -150,8 +150,8 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
   return needed ? tensor.count * size_of(request.type) : 0;
 }
 
-// Direct, or perhaps direct: memory behind the scratch of the tensors, for the contributions of other ranks to this
-// rank's chunks.
+// With owners, or perhaps with owners: memory behind the scratch of the tensors, for the contributions of others to the
+// chunks that this rank collects.
 // An all-reduce: they take turns in it. All contributions at once, but at most the larger of 8 MiB and a sixteenth of
 // the tensors, and at most 64 MiB: as much as is under way on a fast and long line.
 // A reduce-scatter or a reduce: the scratch of the tensors holds all contributions, but for the elements that do not

@@ -5,6 +5,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/ring/grid.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -57,7 +58,8 @@ constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment, 
 // One segment size for all chunks of a tensor, or for all blocks: the size for the largest one.
 std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting) {
-  return segment_bytes_for(chunk_of(0, world, count).size() * element_bytes, element_bytes, world, segmenting);
+  const std::uint32_t owners = grid_of(segmenting.algorithm, world).owners();
+  return segment_bytes_for(chunk_of(0, owners, count).size() * element_bytes, element_bytes, world, segmenting);
 }
 std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
                                 Segmenting segmenting) {
@@ -95,9 +97,10 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
   if (segmenting.fine && segmenting.configured == 0) bytes = std::max(bytes / kFineParts, kSmallestSegment);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
-  const bool takes_turns = segmenting.algorithm == wire::Algorithm::kDirect && segmenting.room > 0;
-  if (takes_turns && world > 1 && chunk_bytes * (world - 1) > segmenting.room) {
-    const std::uint64_t each = segmenting.room / kLeastInTurn / (world - 1);
+  const bool takes_turns = wire::has_owners(segmenting.algorithm) && segmenting.room > 0 && world > 1;
+  const Grid grid = grid_of(segmenting.algorithm, world);
+  if (takes_turns && chunk_bytes * grid.rows() * grid.most_children() > segmenting.room) {
+    const std::uint64_t each = segmenting.room / kLeastInTurn / grid.most_children();
     const bool native = segmenting.formats.up == WireFormat::kNative;
     bytes = std::min(bytes, native ? each : each * 8 / bits_of(segmenting.formats.up) * element_bytes);
   }
@@ -113,6 +116,7 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
   LOCKSTEP_ASSERT(world > 0);
   std::vector<Piece> pieces;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
+  const Grid grid = grid_of(segmenting.algorithm, world);
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
     if (of_root) {
@@ -127,14 +131,14 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                 segmenting.formats);
     };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
-      cut_chunk(owner_of_whole(tensor, world), {0, count}, kWholeBytes);
+      cut_chunk(grid.owner(tensor % grid.owners()), {0, count}, kWholeBytes);
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
-    for (std::uint32_t owner = 0; owner < world; ++owner) {
-      Chunk chunk = chunk_of(owner, world, count);
-      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / world;
-      cut_chunk(owner, chunk, segment);
+    for (std::uint32_t owner = 0; owner < grid.owners(); ++owner) {
+      Chunk chunk = chunk_of(owner, grid.owners(), count);
+      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / grid.owners();
+      cut_chunk(grid.owner(owner), chunk, segment);
     }
   }
   if (collective == wire::Collective::kReduce) {
@@ -147,6 +151,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
                           std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting) {
   std::uint64_t segments = 0;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
+  const std::uint32_t owners = grid_of(segmenting.algorithm, world).owners();
   for (const std::uint64_t count : counts) {
     if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
@@ -158,11 +163,11 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
-    const std::uint64_t larger = count % world;  // chunks with one more element
+    const std::uint64_t larger = count % owners;  // chunks with one more element
     const auto segments_of_chunk = [&](std::uint32_t owner) {
-      return segments_of(chunk_of(owner, world, count).size() * element_bytes, segment, segmenting.formats);
+      return segments_of(chunk_of(owner, owners, count).size() * element_bytes, segment, segmenting.formats);
     };
-    segments += larger * segments_of_chunk(0) + (world - larger) * segments_of_chunk(world - 1);
+    segments += larger * segments_of_chunk(0) + (owners - larger) * segments_of_chunk(owners - 1);
   }
   return segments;
 }

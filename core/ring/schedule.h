@@ -11,7 +11,9 @@
 // per rank: to the owners and on to all ranks, or to the owners and on to the root.
 //
 // An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
-// same, but each hop takes one message instead of one message per rank.
+// same, but each hop takes one message instead of one message per rank. The owners take turns, tensor by tensor.
+//
+// In a grid (grid.h) not all ranks may own something: the chunks are those of the ranks that may.
 #pragma once
 
 #include <array>
@@ -49,9 +51,6 @@ constexpr bool goes_whole(wire::Collective collective, std::uint64_t count, std:
   return collective == wire::Collective::kAllReduce && count <= kWholeBytes / element_bytes &&
          configured_segment_bytes == 0;
 }
-
-// The owner of an uncut tensor: the ranks take turns, tensor by tensor.
-constexpr std::uint32_t owner_of_whole(std::uint32_t tensor, std::uint32_t world) { return tensor % world; }
 
 // How a broadcast or a reduce goes direct. On a long line of 200 Mbit/s so many bytes are under way: so many more take
 // as long as another hop. Straight between the root and the others, the root's line carries all bytes once for each of

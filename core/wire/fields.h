@@ -373,6 +373,7 @@ inline std::string_view fault(const Descriptor& m) {
   if (!plain && (m.collective != Collective::kAllReduce || m.type != DataType::kF32)) {
     return "only an all-reduce of f32 supports wire formats and weights";
   }
+  if (!plain && m.algorithm == Algorithm::kGrid) return "a grid has no wire formats and no weights";
   const bool chosen = m.algorithm == Algorithm::kRing || (m.algorithm == Algorithm::kAuto && has_choice(m.collective));
   if (!chosen && m.collective != Collective::kAllReduce) {
     return m.algorithm == Algorithm::kAuto ? "there is no algorithm to choose"

@@ -73,12 +73,17 @@ constexpr bool has_choice(Collective collective) {
 }
 
 // How data travels. kRing: from rank to rank; every rank adds its contribution to the passing sum. kDirect: every rank
-// sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks. kAuto: all
-// ranks choose one of these, by the view of the attempt (ring/choice.h).
-enum class Algorithm : std::uint8_t { kRing, kDirect, kAuto };
-inline constexpr std::uint8_t kAlgorithmCount = 2;  // those that carry data
+// sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks. kGrid: the
+// same with a relay between a rank and the owner, so that a rank needs links to the ranks of its row and its column
+// (ring/grid.h). kAuto: all ranks choose one of these, by the view of the attempt (ring/choice.h).
+enum class Algorithm : std::uint8_t { kRing, kDirect, kGrid, kAuto };
+inline constexpr std::uint8_t kAlgorithmCount = 3;  // those that carry data
+// Whether contributions are collected where pieces have owners, and not passed around the ring.
+constexpr bool has_owners(Algorithm algorithm) {
+  return algorithm == Algorithm::kDirect || algorithm == Algorithm::kGrid;
+}
 constexpr std::string_view name_of(Algorithm algorithm) {
-  constexpr std::string_view kNames[] = {"ring", "direct", "auto"};
+  constexpr std::string_view kNames[] = {"ring", "direct", "grid", "auto"};
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 

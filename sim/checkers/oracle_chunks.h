@@ -105,8 +105,9 @@ inline std::uint64_t bytes_of(const ring::Request& request) {
   for (const ring::Tensor& tensor : request.tensors) bytes += tensor.count * size_of(request.type);
   return bytes;
 }
-// Whether the receipt of a committed round names the direct algorithm.
+// Whether the receipt of a committed round names the direct algorithm, or the grid.
 inline bool is_direct(const peer::Outcome& outcome) { return outcome.way.algorithm == wire::Algorithm::kDirect; }
+inline bool is_grid(const peer::Outcome& outcome) { return outcome.way.algorithm == wire::Algorithm::kGrid; }
 
 // The sizes of blocks may differ: the receipt has them.
 constexpr bool has_blocks(wire::Collective collective) {

@@ -13,6 +13,7 @@
 
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/oracle_grid.h"
 #include "sim/checkers/oracle_shares.h"
 #include "sim/workload/call.h"
 #include "sim/workload/text.h"
@@ -143,6 +144,32 @@ inline Payload direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t 
   LOCKSTEP_UNREACHABLE();
 }
 
+// The same in a grid. The contribution to a piece goes up to the relay, and from there, with those of the row, to the
+// owner; the result comes back the same way. So a rank sends one contribution for each piece that it does not own, and
+// the result to each rank that has sent it a contribution; it receives as much.
+inline Payload grid_bytes(const Call& call, std::uint32_t rank, std::uint32_t world) {
+  const ring::Request& request = call.request;
+  const std::uint64_t size = size_of(request.type);
+  const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
+  const oracle::Ranks owners = oracle::owners_in_grid(world);
+  const oracle::Place here = oracle::place_in(grid, rank);
+  std::uint64_t bytes = 0;
+  const auto add = [&](std::uint64_t owner, std::uint64_t elements) {
+    std::uint64_t links = owner == rank ? grid.size() - 1 : 1;
+    if (oracle::place_in(grid, owner).column == here.column) links += grid[here.row].size() - 1;
+    bytes += links * elements * size;
+  };
+  for (std::size_t t = 0; t < request.tensors.size(); ++t) {
+    const std::uint64_t count = request.tensors[t].count;
+    if (oracle::is_one_chunk(request.collective, count * size, call.launch.segment_bytes)) {
+      add(owners[oracle::owner_of_one_chunk(t, owners.size())], count);
+      continue;
+    }
+    for (std::size_t k = 0; k < owners.size(); ++k) add(owners[k], oracle::chunk_of(k, owners.size(), count).size());
+  }
+  return {bytes, bytes};
+}
+
 // The bytes of a rank that owns by rate differ from that by a segment for each of the others at most, and by the
 // rounding of shares. Without a configured size a segment has 256 KiB at most, and no more than a chunk.
 inline std::uint64_t slack_of(const Call& call, std::uint64_t world) {
@@ -180,8 +207,9 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
   const bool exchange = oracle::is_exchange(call.request.collective);
   const auto [sent, received] =
       exchange ? Payload{exchanged_bytes(call, rank, true), exchanged_bytes(call, rank, false)}
-      : direct
-          ? direct_bytes(call, rank, world, root)
+      : direct ? direct_bytes(call, rank, world, root)
+      : oracle::is_grid(outcome)
+          ? grid_bytes(call, rank, world)
           : Payload{ring_bytes(call, rank, world, root), ring_bytes(call, (rank + world - 1) % world, world, root)};
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +

@@ -56,7 +56,10 @@ class TimeLimits {
     const std::int64_t cold = plan_.network.flow.cold ? 20 * bound.longest_ns : 0;
     const std::int64_t kernels = static_cast<std::int64_t>(most / 1024) * plan_.delays.kernel_ns_per_kib;
     ns_ += bound.lines_ns * plan_.gangs.groups + hop * 2 * world + cold + kernels;
-    if (!itself || call.request.collective != wire::Collective::kAllReduce || oracle::is_direct(*call.outcome)) return;
+    if (!itself || call.request.collective != wire::Collective::kAllReduce || oracle::is_direct(*call.outcome) ||
+        oracle::is_grid(*call.outcome)) {
+      return;
+    }
     std::vector<std::uint64_t> sent;
     for (std::uint32_t rank = 0; rank < world; ++rank) sent.push_back(ring_bytes(call, rank, world, 0));
     floor_ns_ = flow::ring_bound(topology_, ring_, sent, plan_.links.stripes).lines_ns;

@@ -1,7 +1,8 @@
 // P4: a collective takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
-// direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works;
-// else the ring. A broadcast or a reduce of many bytes goes around the ring, too. Computed from the view alone, a
-// second time (rule 57 of docs/protocol.md).
+// direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works; in
+// a grid where more members take part in an all-reduce that is neither encoded nor weighted; else the ring. A broadcast
+// or a reduce of many bytes goes around the ring, too. Computed from the view alone, a second time (rule 57 of
+// docs/protocol.md).
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,11 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
   const bool pays = !oracle::may_go_straight(call.request.collective) ||
                     oracle::way_of_root(oracle::bytes_of(call.request), members) != oracle::RootWay::kAround;
   const bool direct = far && works && members <= 64 && tensors * members <= 524'288 && pays;
-  return takes(direct ? wire::Algorithm::kDirect : wire::Algorithm::kRing,
+  const bool grid = far && works && members > 64 && tensors <= 131'072 &&
+                    call.request.collective == wire::Collective::kAllReduce && !oracle::is_encoded(call.request);
+  return takes(direct ? wire::Algorithm::kDirect
+               : grid ? wire::Algorithm::kGrid
+                      : wire::Algorithm::kRing,
                !far     ? "all of its members are near"
                : !works ? "a link of its group does not work"
                : !pays  ? "its bytes take longer than the hops that they would save"

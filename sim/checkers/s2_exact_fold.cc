@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/oracle_codec.h"
 #include "sim/checkers/oracle_elements.h"
+#include "sim/checkers/oracle_grid.h"
 #include "sim/workload/text.h"
 
 namespace lockstep::sim {
@@ -95,6 +97,13 @@ struct CommittedRound {
   std::size_t rank = 0;
 
   [[nodiscard]] std::size_t world() const { return contributors.size(); }
+  // Of a tensor, or of the chunks of one, by their numbers.
+  [[nodiscard]] std::vector<std::uint64_t> owners() const {
+    if (oracle::is_grid(outcome)) return oracle::owners_in_grid(world());
+    std::vector<std::uint64_t> all(world());
+    std::iota(all.begin(), all.end(), std::uint64_t{0});
+    return all;
+  }
   // The outcome is the caller's own. The receipts of others have other chunks and blocks.
   [[nodiscard]] bool has_receipt() const { return call.outcome.has_value(); }
   [[nodiscard]] std::string place(std::size_t tensor, Elements elements) const {
@@ -190,26 +199,48 @@ Token fold_encoded_tokens(const Encoded& how, std::size_t n, std::size_t tensor,
   return token;
 }
 
-// The same of a chunk that travels as it is. `divisor`: 0: none.
-template <typename Who>
-std::vector<std::byte> fold_plain(const ring::Request& request, std::uint32_t divisor, std::size_t n,
-                                  std::size_t tensor, Elements elements, const Who& who) {
-  std::vector<std::byte> folded = input_of(who(0), tensor, elements);
-  for (std::size_t i = 1; i < n; ++i) {
-    folded = oracle::fold(request.type, request.op, folded, input_of(who(i), tensor, elements));
+// A chunk that travels as it is: a sum of terms, each of which is a sum of contributions.
+using Terms = std::vector<std::vector<const Call*>>;
+
+Terms terms_of(const CommittedRound& round, std::uint64_t owner) {
+  Terms terms;
+  if (oracle::is_grid(round.outcome)) {
+    for (const oracle::Ranks& ranks : oracle::terms_in_grid(round.world(), owner)) {
+      std::vector<const Call*>& term = terms.emplace_back();
+      for (const std::uint64_t rank : ranks) term.push_back(round.contributors[rank]);
+    }
+    return terms;
+  }
+  const std::size_t n = round.world();
+  for (std::size_t i = 0; i < n; ++i) terms.push_back({round.contributors[(owner + 1 + i) % n]});
+  return terms;
+}
+
+// `divisor`: 0: none.
+std::vector<std::byte> fold_plain(const ring::Request& request, std::uint32_t divisor, const Terms& terms,
+                                  std::size_t tensor, Elements elements) {
+  std::vector<std::byte> folded;
+  for (const std::vector<const Call*>& term : terms) {
+    std::vector<std::byte> sum = input_of(*term.front(), tensor, elements);
+    for (std::size_t i = 1; i < term.size(); ++i)
+      sum = oracle::fold(request.type, request.op, sum, input_of(*term[i], tensor, elements));
+    folded = &term == &terms.front() ? std::move(sum) : oracle::fold(request.type, request.op, folded, sum);
   }
   if (divisor != 0) oracle::divide(request.type, folded, divisor);
   return folded;
 }
 
-template <typename Who>
-Token fold_plain_tokens(const ring::Request& request, std::uint32_t divisor, std::size_t n, std::size_t tensor,
-                        Elements part, const Who& who) {
-  Token token = token_of(who(0), tensor, part);
-  for (std::size_t i = 1; i < n; ++i) {
-    token = fold(token, token_of(who(i), tensor, part), request.type, request.op, i + 1 == n ? divisor : 0);
+Token fold_plain_tokens(const ring::Request& request, std::uint32_t divisor, const Terms& terms, std::size_t tensor,
+                        Elements part) {
+  Token folded;
+  for (const std::vector<const Call*>& term : terms) {
+    Token sum = token_of(*term.front(), tensor, part);
+    for (std::size_t i = 1; i < term.size(); ++i)
+      sum = fold(sum, token_of(*term[i], tensor, part), request.type, request.op, 0);
+    const bool last = &term == &terms.back();
+    folded = &term == &terms.front() ? sum : fold(folded, sum, request.type, request.op, last ? divisor : 0);
   }
-  return token;
+  return folded;
 }
 
 // A part of the elements that lie at `where` whose token is not the one that is wanted; the first.
@@ -252,7 +283,8 @@ Complaint check_folded(const CommittedRound& round, std::size_t tensor, std::uin
   const Encoded how = encoded_of(round, elements.end - elements.begin);
   if (round.memory.mode() == Mode::kBytes) {
     const std::optional<oracle::Bytes> expected =
-        encodes ? fold_encoded(how, n, tensor, elements, who) : fold_plain(request, divisor, n, tensor, elements, who);
+        encodes ? fold_encoded(how, n, tensor, elements, who)
+                : fold_plain(request, divisor, terms_of(round, owner), tensor, elements);
     if (!expected) {
       return round.place(tensor, elements) +
              " is committed, and an element of a contribution, or of their sum, is infinite or NaN";
@@ -267,9 +299,10 @@ Complaint check_folded(const CommittedRound& round, std::size_t tensor, std::uin
     }
     return {};
   }
+  const Terms terms = encodes ? Terms{} : terms_of(round, owner);
   const auto want = [&](Elements part) {
     return encodes ? fold_encoded_tokens(how, n, tensor, part, who)
-                   : fold_plain_tokens(request, divisor, n, tensor, part, who);
+                   : fold_plain_tokens(request, divisor, terms, tensor, part);
   };
   const std::optional<WrongPiece> wrong = wrong_piece(round.memory, where, elements, width, want);
   if (!wrong) return {};
@@ -346,19 +379,20 @@ Complaint check_all_reduce(const CommittedRound& round) {
   const auto& tensors = round.call.request.tensors;
   if (Complaint bad = check_weight(round)) return bad;
   const std::uint64_t width = size_of(round.call.request.type);
+  const std::vector<std::uint64_t> owners = round.owners();
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (is_one_chunk(round.call, tensors[t])) {
       const Elements all = {0, tensors[t].count};
-      if (Complaint bad = check_folded(round, t, oracle::owner_of_one_chunk(t, round.world()), all, tensors[t].recv))
-        return bad;
-      if (Complaint bad = check_left(round, t, oracle::owner_of_one_chunk(t, round.world()), all)) return bad;
+      const std::uint64_t owner = owners[oracle::owner_of_one_chunk(t, owners.size())];
+      if (Complaint bad = check_folded(round, t, owner, all, tensors[t].recv)) return bad;
+      if (Complaint bad = check_left(round, t, owner, all)) return bad;
       continue;
     }
-    for (std::uint64_t owner = 0; owner < round.world(); ++owner) {
-      const Elements chunk = oracle::chunk_of(owner, round.world(), tensors[t].count);
+    for (std::uint64_t number = 0; number < owners.size(); ++number) {
+      const Elements chunk = oracle::chunk_of(number, owners.size(), tensors[t].count);
       const BufferRef where = tensors[t].recv.slice(chunk.begin * width, (chunk.end - chunk.begin) * width);
-      if (Complaint bad = check_folded(round, t, owner, chunk, where)) return bad;
-      if (Complaint bad = check_left(round, t, owner, chunk)) return bad;
+      if (Complaint bad = check_folded(round, t, owners[number], chunk, where)) return bad;
+      if (Complaint bad = check_left(round, t, owners[number], chunk)) return bad;
     }
   }
   return {};

@@ -135,6 +135,7 @@ struct ProgramPlan {
   bool reduces = false;    // half of the broadcasts that are drawn are reduces
   bool exchanges = false;  // half of the reduce-scatters and all-gathers that are drawn are exchanges
   bool transfers = false;  // point-to-point transfers beside the collectives, drawn
+  bool grids = false;      // half of the all-reduces that ask for the direct algorithm ask for a grid
   // Small tensors that each member sends to the next one in each step, all at once; the step waits for them.
   std::uint32_t sends_to_next = 0;
   Duration think = milliseconds(100);  // approximate pause between steps

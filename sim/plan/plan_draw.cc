@@ -366,6 +366,14 @@ void draw_by_rate(Plan& plan, Dice dice) {
   plan.links.rate_window = nanoseconds(static_cast<std::int64_t>(dice.range(1, longest, Purpose::kReduce, 0, 0, 4)));
 }
 
+// What the calls of a program are, beside all-reduces around the ring. The program itself draws transfers with 0 and 1.
+void draw_kinds_of_calls(Plan& plan, Dice dice) {
+  plan.program.reduces = dice.permille(500, Purpose::kReduce, 0);
+  plan.program.exchanges = dice.permille(500, Purpose::kExchange, 0);
+  plan.program.transfers = dice.permille(400, Purpose::kTransfer, 0, 0, 2);
+  plan.program.grids = dice.permille(500, Purpose::kReduce, 0, 0, 5);
+}
+
 // Programs that think long between two steps, each for another time: calls wait for members that have not called.
 void draw_thinkers(Plan& plan, Dice dice) {
   if (plan.auto_admit || plan.gangs.groups > 1 || !dice.permille(25, Purpose::kThink, 0, 0, 1)) return;
@@ -779,9 +787,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   bury(plan, draws);
   give_up(plan, dice);
   if (faults != 0) draw_strangers(plan, dice);
-  plan.program.reduces = dice.permille(500, Purpose::kReduce, 0);
-  plan.program.exchanges = dice.permille(500, Purpose::kExchange, 0);
-  plan.program.transfers = dice.permille(400, Purpose::kTransfer, 0, 0, 2);  // the program draws with 0 and 1
+  draw_kinds_of_calls(plan, dice);
   if (faults > 0) part(plan, dice);
   if (!options.calm) flip_bits(plan, dice);
   if (draws.permille(750))

@@ -54,6 +54,7 @@ void visit_plan(P& plan, V&& v) {
   v("reduces", plan.program.reduces);
   v("exchanges", plan.program.exchanges);
   v("transfers", plan.program.transfers);
+  v("grids", plan.program.grids);
   v("sends_to_next", plan.program.sends_to_next);
   v("think_ns", plan.program.think.ns);
   v("call_timeout_ns", plan.program.call_timeout.ns);

@@ -216,6 +216,7 @@ Candidates smaller_program(const Plan& plan) {
   add(out, plan, [](Plan& p) { return std::exchange(p.program.reduces, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.exchanges, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.program.transfers, false); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.program.grids, false); });
   add(out, plan, [](Plan& p) { return lower(p.program.sends_to_next, 0); });
   add(out, plan, [](Plan& p) { return lower(p.program.sends_to_next, 1); });
   for (const std::uint64_t to : {1U, 8U, 100U, 1000U}) add(out, plan, count(to));

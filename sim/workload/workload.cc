@@ -321,7 +321,11 @@ Request App::request_of(std::uint64_t op) {
     encode(request, op);
   } else if (request.collective == Collective::kAllReduce) {  // as often left to the view as asked for
     const std::uint64_t form = dice_.range(0, 3, Purpose::kOp, step_, op, 99);
-    if (form < 2) request.algorithm = static_cast<wire::Algorithm>(form);
+    if (form == 0) request.algorithm = wire::Algorithm::kRing;
+    if (form == 1) {
+      const bool grid = plan_.program.grids && dice_.permille(500, Purpose::kOp, step_, op, 97);
+      request.algorithm = grid ? wire::Algorithm::kGrid : wire::Algorithm::kDirect;
+    }
   }
   return request;
 }

@@ -63,7 +63,8 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
   // The links of a direct call, or of an exchange, may be dialled while it is under way. If a transfer or a sync wants
   // one, too, its use changes, and a stream on which the other end has sent already is dialled again.
   const bool others_dial = plan_.program.transfers || plan_.state.shared;
-  const bool over_all_pairs = oracle::is_direct(outcome) || oracle::is_exchange(call.request.collective);
+  const bool over_all_pairs =
+      oracle::is_direct(outcome) || oracle::is_grid(outcome) || oracle::is_exchange(call.request.collective);
   const std::uint64_t redialled = over_all_pairs && others_dial ? 1 : 0;
   chronicle_.check("P1",
                    check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts + redialled));

@@ -173,9 +173,12 @@ static void all_reduce_arguments_are_checked(void) {
   args.op = LOCKSTEP_MAX;
   CHECK_INVALID("only an all-reduce of f32 (sum or avg) has wire formats", lockstep_all_reduce(comm, &args, NULL));
   args = good;
-  args.algorithm = (lockstep_algorithm)3;
-  CHECK_INVALID("args.algorithm is 3; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to 2 (LOCKSTEP_ALGORITHM_DIRECT)",
+  args.algorithm = (lockstep_algorithm)4;
+  CHECK_INVALID("args.algorithm is 4; allowed: 0 (LOCKSTEP_ALGORITHM_AUTO) to 3 (LOCKSTEP_ALGORITHM_GRID)",
                 lockstep_all_reduce(comm, &args, NULL));
+  args.algorithm = LOCKSTEP_ALGORITHM_GRID;
+  args.up = LOCKSTEP_WIRE_INT8;
+  CHECK_INVALID("in a grid contributions go as they are", lockstep_all_reduce(comm, &args, NULL));
   args = good;
   args.weight = 2;
   CHECK_INVALID("args.weight is 2 but args.weighted is 0", lockstep_all_reduce(comm, &args, NULL));

@@ -33,7 +33,7 @@ static void types_operations_and_formats_have_names(void) {
   static const char* const ops[] = {"sum", "avg", "prod", "min", "max", "band", "bor", "bxor"};
   static const char* const formats[] = {"native",       "bf16",          "f16",  "int8",
                                         "int8-min-max", "int8-codebook", "int4", "e3m0"};
-  static const char* const algorithms[] = {"auto", "ring", "direct"};
+  static const char* const algorithms[] = {"auto", "ring", "direct", "grid"};
   int number;
   for (number = LOCKSTEP_U8; number <= LOCKSTEP_BOOL; ++number) {
     CHECK(strcmp(lockstep_data_type_name((lockstep_data_type)number), names[number]) == 0);
@@ -49,10 +49,10 @@ static void types_operations_and_formats_have_names(void) {
     CHECK(strcmp(lockstep_wire_format_name((lockstep_wire_format)number), formats[number]) == 0);
   }
   CHECK(strcmp(lockstep_wire_format_name((lockstep_wire_format)8), "unknown") == 0);
-  for (number = LOCKSTEP_ALGORITHM_AUTO; number <= LOCKSTEP_ALGORITHM_DIRECT; ++number) {
+  for (number = LOCKSTEP_ALGORITHM_AUTO; number <= LOCKSTEP_ALGORITHM_GRID; ++number) {
     CHECK(strcmp(lockstep_algorithm_name((lockstep_algorithm)number), algorithms[number]) == 0);
   }
-  CHECK(strcmp(lockstep_algorithm_name((lockstep_algorithm)3), "unknown") == 0);
+  CHECK(strcmp(lockstep_algorithm_name((lockstep_algorithm)4), "unknown") == 0);
 }
 
 int main(void) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,12 +17,14 @@
 #include "core/kernels/formats/reference.h"
 #include "core/kernels/reduce.h"
 #include "core/kernels/run_job.h"
+#include "core/ring/grid.h"
 #include "core/ring/operation.h"
 #include "core/ring/request.h"
 #include "core/ring/schedule.h"
 #include "sim/checkers/oracle_chunks.h"
 #include "sim/checkers/oracle_codec.h"
 #include "sim/checkers/oracle_elements.h"
+#include "sim/checkers/oracle_grid.h"
 #include "tests/support/elements.h"
 #include "tests/support/formats.h"
 
@@ -133,7 +137,7 @@ RC_GTEST_PROP(Oracle, CutsLikeTheSchedule, ()) {
     const ring::Chunk shipped = ring::chunk_of(rank, world, count);
     const oracle::Elements chunk = oracle::chunk_of(rank, world, count);
     RC_ASSERT(chunk.begin == shipped.begin && chunk.end == shipped.end);
-    RC_ASSERT(oracle::owner_of_one_chunk(rank, world) == ring::owner_of_whole(rank, world));
+    RC_ASSERT(oracle::owner_of_one_chunk(rank, world) == rank % world);
     for (const WireFormat format : kAllFormats) {
       RC_ASSERT(oracle::format_of(format, chunk.size()) == ring::format_of_chunk(format, chunk.size()));
     }
@@ -145,6 +149,52 @@ RC_GTEST_PROP(Oracle, CutsLikeTheSchedule, ()) {
         RC_ASSERT(oracle::is_one_chunk(collective, count * bytes, segment) ==
                   ring::goes_whole(collective, count, bytes, segment));
       }
+    }
+  }
+}
+
+// Law: in a grid, the terms of the oracle are what the core's tree adds up: the ranks below each child of the owner, in
+// order, and then the owner. Each rank that owns something is the owner once.
+TEST(Oracle, AddsUpAGridLikeTheTree) {
+  for (std::uint32_t world = 1; world <= 130; ++world) {
+    const ring::Grid grid = ring::Grid::square(world);
+    const oracle::Ranks owners = oracle::owners_in_grid(world);
+    ASSERT_EQ(owners.size(), grid.owners()) << world;
+    for (std::uint32_t number = 0; number < grid.owners(); ++number) {
+      const std::uint32_t owner = grid.owner(number);
+      ASSERT_EQ(owners[number], owner) << world;
+      std::vector<oracle::Ranks> terms;
+      for (std::uint32_t i = 0; i < grid.children(owner, owner); ++i) {
+        const std::uint32_t child = grid.child(owner, owner, i);
+        ASSERT_EQ(grid.index_of_child(owner, owner, child), i);
+        ASSERT_EQ(grid.parent(child, owner), owner);
+        ASSERT_TRUE(grid.are_linked(child, owner) && grid.are_linked(owner, child));
+        oracle::Ranks& term = terms.emplace_back();
+        for (std::uint32_t k = 0; k < grid.children(child, owner); ++k) {
+          term.push_back(grid.child(child, owner, k));
+          ASSERT_EQ(grid.index_of_child(child, owner, static_cast<std::uint32_t>(term.back())), k);
+          ASSERT_EQ(grid.parent(static_cast<std::uint32_t>(term.back()), owner), child);
+        }
+        term.push_back(child);
+      }
+      terms.push_back({owner});
+      ASSERT_EQ(terms, oracle::terms_in_grid(world, owner)) << world << ", " << owner;
+      std::set<std::uint64_t> all;
+      for (const oracle::Ranks& term : terms) all.insert(term.begin(), term.end());
+      ASSERT_EQ(all.size(), world) << "each contribution counts once";
+    }
+  }
+}
+
+// A rank has as many links as its row and its column have other ranks: of 1,024 ranks 62.
+TEST(Grid, KeepsTheLinksFew) {
+  for (const auto& [world, most] : {std::pair(4U, 2U), {65U, 15U}, {256U, 30U}, {1023U, 62U}, {1024U, 62U}}) {
+    const ring::Grid grid = ring::Grid::square(world);
+    EXPECT_EQ(grid.most_children(), most);
+    for (std::uint32_t rank = 0; rank < world; ++rank) {
+      std::uint32_t links = 0;
+      for (std::uint32_t other = 0; other < world; ++other) links += grid.are_linked(rank, other) ? 1 : 0;
+      ASSERT_LE(links, most) << world << ", " << rank;
     }
   }
 }
@@ -162,14 +212,14 @@ TEST(Oracle, ChoosesAlgorithmsLikePeers) {
     for (const WireFormat down : kAllFormats) {
       for (const DataType type : kAllTypes) {
         for (const ReduceOp op : test::ops_of(type)) {
-          for (const int form : {0, 1, 2, 3, 4, 5}) {
+          for (const int form : {0, 1, 2, 3, 4, 5, 6, 7}) {
             ring::Request request;
             request.collective = wire::Collective::kAllReduce;
             request.type = type;
             request.op = op;
             request.formats = {up, down};
-            if (form % 3 > 0) request.algorithm = static_cast<wire::Algorithm>(form % 3 - 1);
-            if (form / 3 > 0) request.weight = 2.0F;
+            if (form % 4 > 0) request.algorithm = static_cast<wire::Algorithm>(form % 4 - 1);
+            if (form / 4 > 0) request.weight = 2.0F;
             expect_alike(request);
           }
         }

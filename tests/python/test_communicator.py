@@ -243,15 +243,15 @@ def test_wire_formats_are_as_near_as_they_say(peers: Peers, name: Any) -> None:
         assert max(sent for _, sent in results) < 8192 * 4  # of 4/3 of that
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "ring", "direct", lockstep.Algorithm.DIRECT])
+@pytest.mark.parametrize("algorithm", ["auto", "ring", "direct", "grid", lockstep.Algorithm.GRID])
 def test_algorithms(peers: Peers, algorithm: Any) -> None:
     def main(run: Run, number: int) -> None:
         given = np.full(5000, number, np.float32)
         result = run.all_reduce(given, algorithm=algorithm)
-        assert result.algorithm == ("direct" if algorithm in ("direct", lockstep.Algorithm.DIRECT) else "ring")
-        assert (given == 3).all()
+        assert result.algorithm == ("ring" if algorithm == "auto" else lockstep.Algorithm(algorithm).value)
+        assert (given == 10).all()
 
-    peers(3, main)
+    peers(4, main)
 
 
 @both_forms
@@ -758,7 +758,7 @@ def test_abort_all_ends_blocking_calls_of_other_threads(peers: Peers) -> None:
         ("op", ["sum"], ["op is ['sum']"]),
         ("up", "fp8", ["up is 'fp8'", "'int8-codebook'"]),
         ("down", None, ["down is None", "'native'"]),
-        ("algorithm", "tree", ["algorithm is 'tree'", "'auto', 'ring', 'direct'"]),
+        ("algorithm", "tree", ["algorithm is 'tree'", "'auto', 'ring', 'direct', 'grid'"]),
     ],
 )
 def test_names_that_are_none_list_those_that_are(alone: Run, option: str, value: Any, allowed: list[str]) -> None:

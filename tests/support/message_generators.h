@@ -70,10 +70,13 @@ class FieldFiller {
   static void mend(wire::Descriptor& m) {
     if (m.collective != wire::Collective::kBroadcast) m.root = {};
     if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
-    if (m.collective != wire::Collective::kAllReduce && m.algorithm == wire::Algorithm::kDirect)
-      m.algorithm = wire::Algorithm::kRing;
+    const bool all_reduces = m.collective == wire::Collective::kAllReduce;
+    const bool plain = m.formats.native() && !m.weighted;
+    if (!all_reduces && wire::has_owners(m.algorithm)) m.algorithm = wire::Algorithm::kRing;
+    if (m.type == DataType::kF32 && !plain && m.algorithm == wire::Algorithm::kGrid)
+      m.algorithm = wire::Algorithm::kDirect;
     if (!wire::has_choice(m.collective)) m.algorithm = wire::Algorithm::kRing;
-    if (m.collective == wire::Collective::kAllReduce && m.type == DataType::kF32) return;
+    if (all_reduces && m.type == DataType::kF32) return;
     m.formats = {};
     m.weighted = false;
   }

@@ -19,6 +19,7 @@
 
 #include "core/base/rng.h"
 #include "core/kernels/run_job.h"
+#include "core/ring/grid.h"
 #include "core/ring/operation.h"
 #include "core/ring/shares.h"
 
@@ -32,7 +33,7 @@ class RingOfOperations {
                    std::uint64_t seed, const std::vector<float>& weights = {}, bool feeds_back = false,
                    std::uint32_t root = 0, const std::vector<std::uint64_t>& blocks = {},
                    const std::vector<ring::Rate>& rates = {})
-      : seed_(seed), direct_(segmenting.algorithm == wire::Algorithm::kDirect) {
+      : seed_(seed), grid_(ring::grid_of(segmenting.algorithm, world)), owned_(wire::has_owners(segmenting.algorithm)) {
     std::vector<std::uint64_t> rank_parameters(rates.begin(), rates.end());
     rank_parameters.reserve(rates.size() + weights.size());
     for (const float weight : weights) rank_parameters.push_back(std::bit_cast<std::uint32_t>(weight));
@@ -136,7 +137,7 @@ class RingOfOperations {
     const auto rank = static_cast<std::uint32_t>(
         std::find_if(members_.begin(), members_.end(), [&](const auto& each) { return each.get() == &member; }) -
         members_.begin());
-    return direct_ ? to != rank : to == (rank + 1) % members_.size();
+    return owned_ ? grid_.are_linked(rank, to) : to == (rank + 1) % members_.size();
   }
 
   std::span<std::byte> memory(std::uint32_t rank, BufferRef ref) {
@@ -226,7 +227,8 @@ class RingOfOperations {
   }
 
   std::uint64_t seed_;
-  bool direct_;         // every rank sends to every other
+  ring::Grid grid_;
+  bool owned_;          // not around the ring
   bool eager_ = false;  // without a grant
   std::uint64_t jobs_done_ = 0;
   std::string fault_;

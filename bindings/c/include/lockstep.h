@@ -209,16 +209,22 @@ LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
  * RING: chunks travel around the ring, and each member folds its part in: 2(n-1) hops, links between neighbours. With a
  * wire format, each member rounds the partial sum again. DIRECT: each member sends its part of a chunk straight to the
  * chunk's owner, which folds all parts in the order of the ring and sends the result to every member: 2 hops, as many
- * bytes, links between all pairs. With a wire format, each part is rounded once. AUTO: DIRECT if contributions travel
- * in less than 8 bits, which are too few for repeated rounding, and where a member is 1 ms or more from the
- * coordinator, all links work and the group has at most 64 members; else RING. All members choose alike. */
+ * bytes, links between all pairs. With a wire format, each part is rounded once. GRID: members stand in about sqrt(n)
+ * rows. Each sends its part to the member of its own row that stands in the owner's column; that one folds its row, and
+ * sends the sum on to the owner: 4 hops, as many bytes, about 2 sqrt(n) links of each member. It folds in an order of
+ * its own, so the last bits of floating-point sums may differ from those of RING and DIRECT. Without wire formats and
+ * weights only.
+ * AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for repeated rounding. Else, where a
+ * member is 1 ms or more from the coordinator and all links work: DIRECT in a group of at most 64 members, and in a
+ * larger one GRID without wire formats and weights. Else RING. All members choose alike. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,
-  LOCKSTEP_ALGORITHM_DIRECT = 2
+  LOCKSTEP_ALGORITHM_DIRECT = 2,
+  LOCKSTEP_ALGORITHM_GRID = 3
 } lockstep_algorithm;
 
-/* "auto", "ring", "direct"; "unknown" for a number that is no algorithm. Never NULL; never freed. */
+/* "auto", "ring", "direct", "grid"; "unknown" for a number that is no algorithm. Never NULL; never freed. */
 LOCKSTEP_API const char* lockstep_algorithm_name(lockstep_algorithm algorithm);
 
 /* Bytes of one element; 0 for a number that is no data type. */
@@ -424,8 +430,8 @@ typedef struct lockstep_result {
 
   uint64_t lineage; /* sync, prefetch: of the state in memory */
 
-  /* all-reduce, reduce-scatter, all-gather, reduce and broadcast that were committed: RING or DIRECT, equal on every
-   * peer (lockstep_algorithm); else AUTO */
+  /* all-reduce, reduce-scatter, all-gather, reduce and broadcast that were committed: RING, DIRECT or GRID, equal
+   * on every peer (lockstep_algorithm); else AUTO */
   lockstep_algorithm algorithm;
   /* The all-reduces in which each peer owned a part by what its line carries: what each contributor's line carries
    * towards the others, in bytes a second, as measured in earlier calls, in rank order; 0: not known. Equal on every
@@ -627,7 +633,8 @@ typedef struct lockstep_all_reduce_args {
    * peer with INVALID_ARGUMENT. A world of 1 encodes nothing; without a weighted SUM, it checks no element. */
   int weighted;
   double weight;
-  lockstep_algorithm algorithm; /* RING not with an `up` of less than 8 bits; equal on all peers */
+  lockstep_algorithm algorithm; /* RING not with an `up` of less than 8 bits; GRID not with formats or weights;
+                                   equal on all peers */
   /* Error feedback, DIRECT only (request DIRECT for an `up` of 8 bits or more): `count` f32, zeros at first, that the
    * caller keeps from call to call; no overlap with other buffers. The residual is added to `send`. If the call ends
    * with LOCKSTEP_OK, the residual becomes what encoding lost of that sum (nothing for this peer's own chunk);

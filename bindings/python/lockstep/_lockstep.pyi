@@ -60,7 +60,8 @@ class Result:
     @property
     def algorithm(self) -> str:
         """
-        All-reduce, reduce-scatter, all-gather, reduce, broadcast: "ring" or "direct", equal on every peer.
+        All-reduce, reduce-scatter, all-gather, reduce, broadcast: "ring", "direct" or "grid", equal on
+        every peer.
         Other calls: "auto".
         """
     @property

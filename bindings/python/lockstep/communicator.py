@@ -488,7 +488,7 @@ class Communicator:
         weight: float32 avg and sum: this contribution counts `weight` times; with 0 the peer takes part without
             counting. avg divides by the sum of the weights; sum does not (a premultiplied sum). All peers give a
             weight, or none does.
-        algorithm: "auto", "ring" or "direct" (lockstep.Algorithm). Equal on all peers.
+        algorithm: "auto", "ring", "direct" or "grid" (lockstep.Algorithm). Equal on all peers.
         residual: error feedback of a direct call: arrays like `array`, zeros at first, kept from call to call.
         Each peer sends 2(n-1)/n of the bytes; a wire format reduces them by its ratio.
         Raises Mismatch, BelowMinimum, PeerLost (retry=False), Aborted, TimedOut, CohortClosed, OutcomeUnknown, Evicted,

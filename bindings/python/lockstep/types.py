@@ -111,13 +111,16 @@ class Algorithm(str, enum.Enum):
     """How contributions to an all-reduce become its result; the name works, too.
 
     RING sends chunks around the ring: 2(n-1) hops. DIRECT sends every contribution straight to the chunk's owner, and a
-    wire format rounds it once: 2 hops. AUTO is DIRECT if `up` has less than 8 bits, and where a member is 1 ms or more
-    from the coordinator, all links work and the group has at most 64 members; else RING.
+    wire format rounds it once: 2 hops. GRID sends them by relays, so that a member has about 2 sqrt(n) links: 4 hops,
+    no wire formats and weights; it adds in an order of its own. AUTO is DIRECT if `up` has less than 8 bits. Else,
+    where a member is 1 ms or more from the coordinator and all links work, it is DIRECT in a group of at most 64
+    members, and GRID in a larger one, without wire formats and weights. Else RING.
     """
 
     AUTO = "auto"
     RING = "ring"
     DIRECT = "direct"
+    GRID = "grid"
 
 
 class Strategy(str, enum.Enum):
@@ -151,7 +154,7 @@ class Stage(str, enum.Enum):
 
 OpName = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]
 WireFormatName = Literal["native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"]
-AlgorithmName = Literal["auto", "ring", "direct"]
+AlgorithmName = Literal["auto", "ring", "direct", "grid"]
 StrategyName = Literal["popular", "send-only", "receive-only", "newest"]
 
 E = TypeVar("E", bound=enum.Enum)

@@ -152,7 +152,8 @@ void define_contributors(ResultClass& c) {
           "bytes_received", [](R r) { return r.raw.bytes_received; }, "Bytes of payload received, all attempts.")
       .def_property_readonly(
           "algorithm", [](R r) { return to_text(lockstep_algorithm_name(r.raw.algorithm)); },
-          "All-reduce, reduce-scatter, all-gather, reduce, broadcast: \"ring\" or \"direct\", equal on every peer.\n"
+          "All-reduce, reduce-scatter, all-gather, reduce, broadcast: \"ring\", \"direct\" or \"grid\", equal on\n"
+          "every peer.\n"
           "Other calls: \"auto\".")
       .def_property_readonly(
           "rates", [](R r) { return numbers_of(r.rates); },

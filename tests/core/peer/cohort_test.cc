@@ -69,14 +69,17 @@ wire::View far_view_of(std::uint64_t size) {
 }
 
 // Rule 57.
-TEST(Cohort, AGroupIsMeshedIfItIsFarAndNotTooLarge) {
+TEST(Cohort, AFarGroupIsMeshedOrAGridIfItIsTooLargeForThat) {
   for (const std::uint64_t size : {std::uint64_t{2}, std::uint64_t{kMaxMeshed}, std::uint64_t{kMaxMeshed} + 1}) {
     SCOPED_TRACE(size);
     wire::View view = far_view_of(size);
-    const auto meshed = [&] { return Cohort::founded(view, kOneGroup).now().meshed; };
-    EXPECT_EQ(meshed(), size <= kMaxMeshed);
+    const auto reach = [&] { return Cohort::founded(view, kOneGroup).now().reach; };
+    EXPECT_EQ(reach(), size <= kMaxMeshed ? ring::Reach::kAll : ring::Reach::kGrid);
+    view.unmeshed = {kOneGroup};
+    EXPECT_EQ(reach(), ring::Reach::kNeighbours) << "a link is marked";
+    view.unmeshed = {};
     view.members.back().round_trip = kFarCoordinator - nanoseconds(1);
-    EXPECT_FALSE(meshed()) << "all are near";
+    EXPECT_EQ(reach(), ring::Reach::kNeighbours) << "all are near";
   }
 }
 
@@ -84,7 +87,7 @@ TEST(Cohort, AGroupInWhichALinkIsMarkedIsNotMeshed) {
   wire::View view = far_view_of(6);
   for (std::size_t i = 3; i < 6; ++i) view.members[i].group = GroupId{1};
   view.members.front().round_trip = kFarCoordinator;
-  const auto is_meshed = [&](GroupId group) { return Cohort::founded(view, group).now().meshed; };
+  const auto is_meshed = [&](GroupId group) { return Cohort::founded(view, group).now().reach == ring::Reach::kAll; };
   EXPECT_TRUE(is_meshed(kOneGroup));
   EXPECT_TRUE(is_meshed(GroupId{1}));
   view.unmeshed = {GroupId{1}};
@@ -115,21 +118,21 @@ TEST(Cohort, AMeshedGroupThatIsBoundDoesNotCommitAmongPeers) {
   view.members[0].gang = view.members[4].gang = GangId{9};
   view.members[0].round_trip = kFarCoordinator;
   const auto roster = Cohort::founded(view, kOneGroup).now();
-  EXPECT_TRUE(roster.meshed);
+  EXPECT_EQ(roster.reach, ring::Reach::kAll);
   EXPECT_FALSE(roster.peer_commit);
 }
 
 // The next view decides for the attempts that begin in it.
 TEST(Cohort, AMarkedLinkEndsTheMeshOfTheNextGeneration) {
   Cohort cohort = Cohort::founded(far_view_of(5), kOneGroup);
-  EXPECT_TRUE(cohort.now().meshed);
+  EXPECT_EQ(cohort.now().reach, ring::Reach::kAll);
   wire::Propose change;
   change.view = far_view_of(5);
   change.view.number = ViewNumber{2};
   change.view.unmeshed = {kOneGroup};
   change.relinked = {kOneGroup};
   cohort.install(change);
-  EXPECT_FALSE(cohort.now().meshed);
+  EXPECT_EQ(cohort.now().reach, ring::Reach::kNeighbours);
 }
 
 TEST(Cohort, LosingTheFarMemberBringsTheOthersNear) {

@@ -776,7 +776,7 @@ TEST(DirectOperation, EveryRankHasRoomForWhatGoesDirect) {
         request.collective = collective;
         request.tensors = {{{BufferId{1}, 0, bytes}, {BufferId{2}, 0, bytes}, bytes}};
         request.scratch = {BufferId{3}, 0, ring::scratch_bytes(request)};
-        if (choose(descriptor_of(request, 0), world, true) != wire::Algorithm::kDirect) continue;
+        if (choose(descriptor_of(request, 0), world, Reach::kAll) != wire::Algorithm::kDirect) continue;
         for (const std::uint32_t rank : {0U, 1U, world - 1}) {  // it asserts that its contributions have room
           const DirectOperation operation(request, Rank{rank}, world, 1, {}, {.algorithm = wire::Algorithm::kDirect});
           EXPECT_FALSE(operation.pieces().empty());
@@ -796,7 +796,7 @@ TEST(AlgorithmChoice, ABroadcastOfManyBytesGoesAroundTheRing) {
       what.count = bytes / 4;
       what.type = DataType::kF32;
       what.algorithm = Algorithm::kAuto;
-      return choose(what, world, true);
+      return choose(what, world, Reach::kAll);
     };
     for (const std::uint32_t world : {2U, 3U, 4U, 16U, 64U}) {
       const std::uint64_t most = kMiB * (world > 4 ? world - 3 : 1);
@@ -814,18 +814,49 @@ TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
   what.collective = wire::Collective::kAllReduce;
   what.tensors = 1;
   what.algorithm = Algorithm::kAuto;
-  EXPECT_EQ(choose(what, 64, true), Algorithm::kDirect);
-  EXPECT_EQ(choose(what, 64, false), Algorithm::kRing);
+  EXPECT_EQ(choose(what, 64, Reach::kAll), Algorithm::kDirect);
+  EXPECT_EQ(choose(what, 64, Reach::kNeighbours), Algorithm::kRing);
   what.tensors = 8192;
-  EXPECT_EQ(choose(what, 64, true), Algorithm::kDirect);
+  EXPECT_EQ(choose(what, 64, Reach::kAll), Algorithm::kDirect);
   what.tensors = 8193;
-  EXPECT_EQ(choose(what, 64, true), Algorithm::kRing) << "too many segments for one rank";
-  for (const bool meshed : {false, true}) {
+  EXPECT_EQ(choose(what, 64, Reach::kAll), Algorithm::kRing) << "too many segments for one rank";
+  what.tensors = 131'072;
+  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kGrid);
+  what.tensors = 131'073;
+  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing) << "too many segments for one rank";
+  what.tensors = 1;
+  what.weighted = true;
+  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing) << "a relay cannot weigh";
+  what.weighted = false;
+  what.formats.up = WireFormat::kF16;
+  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing) << "a relay would encode again";
+  what.formats = {};
+  what.collective = wire::Collective::kReduceScatter;
+  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing);
+  what.collective = wire::Collective::kAllReduce;
+  for (const Reach reach : {Reach::kNeighbours, Reach::kGrid, Reach::kAll}) {
     what.algorithm = Algorithm::kRing;
-    EXPECT_EQ(choose(what, 64, meshed), Algorithm::kRing);
+    EXPECT_EQ(choose(what, 64, reach), Algorithm::kRing);
     what.algorithm = Algorithm::kDirect;
-    EXPECT_EQ(choose(what, 64, meshed), Algorithm::kDirect);
+    EXPECT_EQ(choose(what, 64, reach), Algorithm::kDirect);
+    what.algorithm = Algorithm::kGrid;
+    EXPECT_EQ(choose(what, 64, reach), Algorithm::kGrid);
   }
+}
+
+// A caller may ask for a grid of any size, for contributions that go as they are.
+TEST(AlgorithmChoice, AGridHasNoWireFormatsAndNoWeights) {
+  ring::Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.algorithm = wire::Algorithm::kGrid;
+  EXPECT_FALSE(validate_encoding(request));
+  EXPECT_FALSE(is_encoded(request));
+  request.weight = 2.0F;
+  EXPECT_NE(validate_encoding(request).value_or("").find("in a grid contributions go as they are"), std::string::npos);
+  request.weight = {};
+  request.formats.down = WireFormat::kInt8;
+  EXPECT_NE(validate_encoding(request).value_or("").find("use the direct algorithm, or the ring"), std::string::npos);
 }
 
 TEST(AlgorithmChoice, ADescriptorSaysWhatTheCallerAsksFor) {

@@ -173,7 +173,8 @@ TEST(Codec, OnlyCollectivesWithARootNameOne) {
 TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
   constexpr std::size_t kCollective = 24 + 8;
   constexpr std::size_t kAlgorithm = kCollective + 46;
-  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kAuto}) {
+  for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kGrid, Algorithm::kAuto}) {
+    const bool asked = has_owners(algorithm);
     Done done;
     done.what.collective = Collective::kAllReduce;
     done.what.algorithm = algorithm;
@@ -182,13 +183,29 @@ TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
     EXPECT_EQ(error_of(frame), "none");
     const std::string refusal = "Done.what: only an all-reduce can choose an algorithm";
     frame.body.at(kCollective) = static_cast<std::byte>(Collective::kReduceScatter);
-    EXPECT_EQ(error_of(frame), algorithm == Algorithm::kDirect ? refusal : "none");
+    EXPECT_EQ(error_of(frame), asked ? refusal : "none");
     frame.body.at(kCollective) = static_cast<std::byte>(Collective::kBarrier);
-    EXPECT_EQ(error_of(frame), algorithm == Algorithm::kRing     ? "none"
-                               : algorithm == Algorithm::kDirect ? refusal
-                                                                 : "Done.what: there is no algorithm to choose");
-    frame.body.at(kAlgorithm) = std::byte{3};
-    EXPECT_EQ(error_of(frame), "Done.what.algorithm: 3 is not a known value");
+    EXPECT_EQ(error_of(frame), algorithm == Algorithm::kRing ? "none"
+                               : asked                       ? refusal
+                                                             : "Done.what: there is no algorithm to choose");
+    frame.body.at(kAlgorithm) = std::byte{4};
+    EXPECT_EQ(error_of(frame), "Done.what.algorithm: 4 is not a known value");
+  }
+}
+
+TEST(Codec, AGridHasNoWireFormatsAndNoWeights) {
+  Done done;
+  done.what.collective = Collective::kAllReduce;
+  done.what.type = DataType::kF32;
+  done.what.algorithm = Algorithm::kGrid;
+  EXPECT_EQ(error_of(frame_of(done)), "none");
+  for (const bool weighted : {false, true}) {
+    done.what.algorithm = Algorithm::kDirect;
+    done.what.weighted = weighted;
+    done.what.formats.up = weighted ? WireFormat::kNative : WireFormat::kInt8;
+    Frame frame = frame_of(done);
+    frame.body.at(24 + 8 + 46) = static_cast<std::byte>(Algorithm::kGrid);
+    EXPECT_EQ(error_of(frame), "Done.what: a grid has no wire formats and no weights");
   }
 }
 
