@@ -73,6 +73,16 @@ TEST(WanProgram, RunsAProgramOnEachPeer) {
   EXPECT_THAT(ran.text, HasSubstr("b | b 10.77.0.2 2 2 10.77.0.100\n"));
 }
 
+// Also where the program has ended before its output is read.
+TEST(WanProgram, EachLineIsALineOfItsOwn) {
+  SKIP_IF_REFUSED();
+  const Ran ran = run(std::string("run ") + kTwo + " -- sh -c 'echo one; echo two; printf rest'");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  for (const char* const line : {"a | one\n", "a | two\n", "a | rest\n", "b | one\n", "b | two\n", "b | rest\n"}) {
+    EXPECT_THAT(ran.text, HasSubstr(line));
+  }
+}
+
 TEST(WanProgram, TheWorstExitCodeIsIts) {
   SKIP_IF_REFUSED();
   EXPECT_EQ(run(std::string("run ") + kTwo + " -- sh -c 'exit {index}'").code, 2);

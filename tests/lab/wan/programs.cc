@@ -163,23 +163,23 @@ Programs::Event Programs::next(std::optional<Duration> timeout) {
 
 void Programs::read_some(std::size_t who, Output& output) {
   std::array<char, 16'384> bytes{};
-  for (;;) {
+  bool at_end = false;
+  while (!at_end) {
     const ssize_t got = ::read(output.file.number(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) {
-      if (!output.unfinished.empty()) events_.emplace_back(Said{who, output.error, std::move(output.unfinished)});
-      output.unfinished.clear();
-      output.file.close();
-      break;
-    }
-    output.unfinished.append(bytes.data(), static_cast<std::size_t>(got));
+    at_end = got <= 0;
+    if (!at_end) output.unfinished.append(bytes.data(), static_cast<std::size_t>(got));
   }
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = output.unfinished.find('\n', begin)) != std::string::npos; begin = end + 1) {
     events_.emplace_back(Said{who, output.error, output.unfinished.substr(begin, end - begin)});
   }
   output.unfinished.erase(0, begin);
+  if (!at_end) return;
+  if (!output.unfinished.empty()) events_.emplace_back(Said{who, output.error, std::move(output.unfinished)});
+  output.unfinished.clear();
+  output.file.close();
 }
 
 // What it had printed comes before its end. What its orphans print comes after it, or never.
