@@ -121,7 +121,9 @@ class Folder {
 };
 
 void measure_all(const Work& work, int rank, const Folder& folder, MeetingPlace& meeting) {
-  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+  const Host host = work.hosts.empty() ? Host{"127.0.0.1", ""} : work.hosts[static_cast<std::size_t>(rank)];
+  if (!host.network.empty()) enter_network(host.network);
+  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(host.address.c_str());
   gloo::rendezvous::FileStore files(folder.path());
   std::vector<std::pair<std::string, std::unique_ptr<Group>>> groups;
   for (const std::string& algorithm : kAlgorithms) {
@@ -137,7 +139,7 @@ void measure_all(const Work& work, int rank, const Folder& folder, MeetingPlace&
 }
 
 int run(int argc, char** argv) {
-  const Work work = work_of(argc, argv, Starter::kItself, kAlgorithms);
+  const Work work = work_of(argc, argv, Starter::kItselfOnHosts, kAlgorithms);
   const Folder folder;
   MeetingPlace meeting(work.processes);
   return run_processes(work.processes, [&](int rank) { measure_all(work, rank, folder, meeting); });

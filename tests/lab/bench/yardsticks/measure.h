@@ -28,20 +28,30 @@ class Group {
   virtual double slowest(double mine) = 0;
 };
 
-enum class Starter { kItself, kMpirun };
+// Who starts the processes of a group; kItselfOnHosts: the program, each process on a host of its own if asked.
+enum class Starter { kItself, kItselfOnHosts, kMpirun };
+
+// A host of a network of this machine's namespaces (tests/lab/wan).
+struct Host {
+  std::string address;
+  std::string network;  // file of its network namespace
+};
 
 struct Work {
   std::vector<std::uint64_t> sizes;  // of tensors, in bytes
   int calls = 0;                     // to measure; 0: about half a second of them
+  int warmup = 2;                    // calls between the checked call and the measured calls
+  bool each = false;                 // print the time of each call, too
   int processes = 0;                 // to be started; for those that start them
   std::string algorithm;             // only this one, of those that have several
+  std::vector<Host> hosts;           // of the processes, by rank; empty: all use loopback
 };
 
 // What the words of a command line ask for. Says what is wrong with them, or helps, and ends the program.
 Work work_of(int argc, char** argv, Starter starter, const std::vector<std::string>& algorithms = {});
 
 // Rank 0 prints a line per size: bytes, microseconds, bus bandwidth in GB/s, wrong elements of the worst process,
-// `algorithm`.
+// `algorithm`. With `each`, a second line follows: "calls", and the microseconds of each call on the slowest process.
 void measure(Group& group, const Work& work, const std::string& algorithm = {});
 
 }  // namespace lockstep::bench

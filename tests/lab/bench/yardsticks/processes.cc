@@ -1,7 +1,9 @@
 #include "tests/lab/bench/yardsticks/processes.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,11 +11,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 namespace lockstep::bench {
@@ -44,6 +48,14 @@ double MeetingPlace::meet(int rank, double mine) {
   const double most = *std::max_element(shared_->brought.begin(), shared_->brought.begin() + shared_->processes);
   ::pthread_barrier_wait(&shared_->barrier);  // nobody brings the next before all have read this one
   return most;
+}
+
+void enter_network(const std::string& file) {
+  const int space = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool entered = space >= 0 && ::setns(space, CLONE_NEWNET) == 0;
+  const int why = errno;
+  if (space >= 0) ::close(space);
+  if (!entered) throw std::system_error(why, std::generic_category(), "cannot enter the network of " + file);
 }
 
 int run_processes(int processes, const std::function<void(int rank)>& body) {

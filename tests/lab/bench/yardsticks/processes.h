@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace lockstep::bench {
 
@@ -22,6 +23,9 @@ class MeetingPlace {
   struct Shared;
   Shared* shared_;
 };
+
+// Moves this process, which has one thread, into the network namespace of this file. Throws.
+void enter_network(const std::string& file);
 
 // Forks; each child runs `body` with its rank, and ends; what it throws is said on stderr. No child outlives this
 // process, and when one fails the others are killed. Gives the exit code: 0 when all have done their work.
