@@ -25,6 +25,7 @@ CLI::Validator size_words() {
 void BenchFlags::declare(CLI::App& command) {
   command.add_option("-s,--size", sizes, "of the tensor, or the state: 8MiB, ...; each is a row of its own")
       ->transform(size_words())
+      ->delimiter(',')
       ->capture_default_str();
   command.add_option("-n,--iters", bench.iterations, "calls that are measured; their median counts")
       ->check(CLI::Range(1, 1'000'000))

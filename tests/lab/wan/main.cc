@@ -35,7 +35,7 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   std::vector<std::pair<CLI::App*, Run>> commands;
-  for (const auto add : {add_run, add_measure, add_sync, add_compare, add_show}) {
+  for (const auto add : {add_run, add_measure, add_sync, add_compare, add_yardsticks, add_show, add_enter}) {
     Run body = add(app);
     commands.emplace_back(app.get_subcommands([](CLI::App*) { return true; }).back(), std::move(body));
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <numeric>
@@ -32,7 +34,8 @@ class Measurement {
   Measured run() {
     box_->start();
     coordinator_ = start(0, {options_.lockstep, "coordinator", "--listen", address_of(0) + ":4000"});
-    while (peers_.size() < hosts_.size() || left_ > 0) handle(programs_.next());
+    const auto began = std::chrono::steady_clock::now();
+    while (peers_.size() < hosts_.size() || left_ > 0) handle(programs_.next(left_since(began)));
     programs_.signal(coordinator_, SIGTERM);
     while (programs_.running(coordinator_)) programs_.next();
     const nlohmann::json result = nlohmann::json::parse(said_, nullptr, false);
@@ -46,6 +49,13 @@ class Measurement {
   }
 
  private:
+  // Of the time limit.
+  [[nodiscard]] std::optional<Duration> left_since(std::chrono::steady_clock::time_point began) const {
+    if (!options_.limit) return std::nullopt;
+    const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - began;
+    return nanoseconds(std::max<std::int64_t>(options_.limit->ns - passed.count(), 0));
+  }
+
   [[nodiscard]] bool in_place() const { return options_.collective == "sync_state"; }
 
   [[nodiscard]] Effect effect(const Measured& measured) const {
@@ -91,6 +101,8 @@ class Measurement {
       --left_;
     } else if (std::holds_alternative<Programs::Interrupted>(event)) {
       throw Failure(kExitInterrupted, "interrupted");
+    } else if (std::holds_alternative<Programs::TimedOut>(event)) {
+      throw Failure(kExitFailed, fmt::format("was not done after {} s", options_.limit->ns / 1'000'000'000));
     }
   }
 

@@ -24,6 +24,7 @@ struct BenchOptions {
   std::string congestion_control;  // of the peers' streams; empty: the hosts'
   std::uint32_t resets = 0;        // of streams, in every second call
   std::vector<std::string> more;   // options of `lockstep bench`
+  std::optional<Duration> limit;   // from the start of the coordinator to the end of the peers
 };
 
 struct Measured {
@@ -37,7 +38,7 @@ struct Measured {
   [[nodiscard]] double most_s() const { return timing.at("most_us").get<double>() * 1e-6; }
 };
 
-// Throws Failure when a program fails, or somebody interrupts.
+// Throws Failure when a program fails, the time limit is over, or somebody interrupts.
 Measured measure(const BenchOptions& options, Programs& programs, const Topology& topology, std::uint64_t bytes);
 
 }  // namespace lockstep::wan

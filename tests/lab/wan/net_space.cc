@@ -1,10 +1,12 @@
 #include "tests/lab/wan/net_space.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <optional>
@@ -39,6 +41,8 @@ Result<NetSpace> NetSpace::make() {
 }
 
 bool NetSpace::enter() const { return ::setns(file_.number(), CLONE_NEWNET) == 0; }
+
+std::string NetSpace::path() const { return fmt::format("/proc/{}/fd/{}", ::getpid(), file_.number()); }
 
 NetSpace::Visit::Visit(const NetSpace& space) : home_(open_own()) { LOCKSTEP_ASSERT(home_.is_open() && space.enter()); }
 

@@ -1,6 +1,7 @@
 // A network namespace without a name: it is gone when its last file and its last process are, however they end.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "core/base/result.h"
@@ -22,6 +23,9 @@ class NetSpace {
 
   // This thread stays inside; for children. Safe between fork() and exec. False: errno says why.
   [[nodiscard]] bool enter() const;
+
+  // Its file, for programs of this machine that enter it while this object lives.
+  [[nodiscard]] std::string path() const;
 
  private:
   // Asserts that the way back is open: a thread in the wrong network would not know.

@@ -1,5 +1,6 @@
 // `lockstep_wan` as a shell sees it. Skipped where namespaces or TUN devices are not allowed.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@
 namespace lockstep::wan {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr auto kTwo = "tests/lab/wan/topologies/even-2.toml";
@@ -291,6 +294,89 @@ TEST(WanProgram, ComparesAPredictionWithPeersAndFailsWhereItIsTooFarOff) {
   EXPECT_EQ(strict.code, 1);
   EXPECT_THAT(strict.text, HasSubstr("too far"));
   EXPECT_THAT(strict.text, HasSubstr("0 of 1 within"));
+}
+
+TEST(WanProgram, AYardstickThatWasNotBuiltHasAnEmptyColumn) {
+  SKIP_IF_REFUSED();
+  const Ran ran = run(std::string("yardsticks --size 4KiB --iters 1 --yardsticks /no/such/folder ") + kTwo);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("Gloo: not compared: /no/such/folder/yardstick_gloo was not built"));
+  EXPECT_THAT(ran.text, HasSubstr("Open MPI: not compared: /no/such/folder/yardstick_open_mpi was not built"));
+  EXPECT_THAT(ran.text, ContainsRegex("4096 +0.040 .* direct +. - +. - +\n"));
+}
+
+TEST(WanProgram, YardsticksKnowWhichLibrariesThereAre) {
+  const Ran ran = run(std::string("yardsticks --against nccl ") + kTwo);
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("nccl"));
+}
+
+// Programs in the place of the yardsticks. `gloo` is the shell script of the one for Gloo.
+class FakeYardsticks {
+ public:
+  explicit FakeYardsticks(const std::string& gloo) : folder_(::testing::TempDir() + "wan-yardsticks") {
+    std::filesystem::create_directories(folder_);
+    const std::string program = folder_ + "/yardstick_gloo";
+    std::ofstream(program) << "#!/bin/sh\n" << gloo;
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  }
+  ~FakeYardsticks() { std::filesystem::remove_all(folder_); }
+  FakeYardsticks(const FakeYardsticks&) = delete;
+  FakeYardsticks& operator=(const FakeYardsticks&) = delete;
+
+  [[nodiscard]] Ran measure(const std::string& arguments, const std::string& redirect = "2>&1") const {
+    return run(
+        fmt::format("yardsticks --size 4KiB --iters 2 --against gloo --yardsticks {} {} {}", folder_, arguments, kTwo),
+        redirect);
+  }
+
+ private:
+  std::string folder_;
+};
+
+TEST(WanProgram, TheAlgorithmWithTheLeastMedianCounts) {
+  SKIP_IF_REFUSED();
+  const FakeYardsticks fake(
+      "echo '4096 5.0 0.1 0 ring'; echo calls 500000 700000; echo '4096 5.0 0.1 0 bcube'; echo calls 400000 300000\n");
+  const Ran ran = fake.measure("");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("0.350 (0.300 to 0.400) bcube"));
+}
+
+TEST(WanProgram, AYardstickThatFailsIsToldAndTheOthersAreMeasured) {
+  SKIP_IF_REFUSED();
+  const Ran failed = FakeYardsticks("echo nobody answers >&2; exit 3\n").measure("");
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.text, HasSubstr("Gloo, 4096 bytes: ended with 3: nobody answers\n"));
+  EXPECT_THAT(failed.text, ContainsRegex("4096 +0.040 .* direct"));
+  const Ran wrong = FakeYardsticks("echo '4096 5.0 0.1 7 ring'; echo calls 1 1\n").measure("");
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.text, HasSubstr("Gloo, 4096 bytes: 7 elements of the result are wrong\n"));
+}
+
+// Whatever the yardstick has started holds the pipe that this test reads to its end.
+TEST(WanProgram, AYardstickThatHangsIsEndedWithAllThatItHasStarted) {
+  SKIP_IF_REFUSED();
+  const FakeYardsticks fake("setsid tail -f /dev/null &\nexec tail -f /dev/null\n");
+  const Ran ran = fake.measure("--limit 5", "2>&1 9>&1");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.text, HasSubstr("Gloo, 4096 bytes: was not done after 5 s\n"));
+}
+
+TEST(WanProgram, MeasuresOtherLibrariesOnTheSameTopology) {
+  SKIP_IF_REFUSED();
+  const Ran ran = run(std::string("yardsticks --json --size 4KiB --iters 3 --limit 50 ") + kTwo, "2> /dev/null");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  const auto json = nlohmann::json::parse(ran.text, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << ran.text;
+  const auto& row = json.at("rows").at(0);
+  EXPECT_NEAR(row.at("limit_s").get<double>(), 0.04 + 4096 * 8 / 100e6 * 1500 / 1448, 1e-5);
+  for (const char* const library : {"Lockstep", "Gloo", "Open MPI"}) {
+    const auto& column = row.at(library);
+    if (column.is_null()) continue;  // it is not installed
+    EXPECT_EQ(column.at("calls_s").size(), 3U) << library;
+    EXPECT_GT(column.at("median_s"), row.at("limit_s")) << library << " has not used the lines of the box";
+  }
 }
 
 }  // namespace
