@@ -1,0 +1,152 @@
+// The hops of the calls of a training loop among far members (docs/costs.md). Their number does not grow with the
+// members.
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/cluster.h"
+
+namespace lockstep {
+namespace {
+
+constexpr Duration kHop = milliseconds(40);
+constexpr std::uint64_t kElements = 1024;  // f32: 4 KiB
+
+// A call, launched on one host.
+using Launch = std::function<CallId(sim::World& world, std::uint32_t host)>;
+
+// Members that are 40 ms away from each other and from the coordinator. Lines are so fast that bytes take no time.
+class FarMembers {
+ public:
+  explicit FarMembers(std::uint32_t members, std::uint32_t newcomers = 0)
+      : members_(members), cluster_(Cluster::of(members + newcomers)) {
+    cluster_.plan([&](sim::Plan& plan) {
+      plan.founders = members;
+      plan.heartbeat = seconds(1);
+      plan.network.latency_lo_ns = plan.network.latency_hi_ns = kHop.ns;
+      plan.network.jitter_ns = 0;
+      plan.network.rate_bytes_per_s = 100'000'000'000;
+      plan.network.short_permille = plan.network.pieces_permille = plan.network.apart_permille = 0;
+      plan.network.busy_permille = 0;
+    });
+    for (std::uint32_t host = 1; host <= members; ++host) cluster_.start(host);
+    for (std::uint32_t host = 1; host <= members; ++host) cluster_.run_until_ended(host, CallId{1});
+    settle();
+    for (std::uint32_t host = members + 1; host <= members + newcomers; ++host) cluster_.start(host);
+    if (newcomers > 0) settle();
+  }
+
+  // After an admission: newcomers take part in the calls that follow.
+  void count_newcomers(std::uint32_t newcomers) { members_ += newcomers; }
+
+  // From one launch on all members at once to the end on the last of them, in hops.
+  double hops(const Launch& launch) {
+    std::vector<CallId> calls;
+    for (std::uint32_t host = 1; host <= members_; ++host) calls.push_back(launch(cluster_.world(), host));
+    Duration longest{};
+    for (std::uint32_t host = 1; host <= members_; ++host) {
+      const CallId id = calls[host - 1];
+      if (!cluster_.run_until_ended(host, id)) {
+        ADD_FAILURE() << "the call of host " << host << " does not end";
+        return 0;
+      }
+      const peer::Outcome& outcome = cluster_.outcome(host, id);
+      EXPECT_EQ(outcome.status, Status::kOk) << outcome.text;
+      const sim::Call& call = *cluster_.world().call(host, id);
+      longest = std::max(longest, call.ended - call.made);
+    }
+    EXPECT_FALSE(cluster_.world().failure());
+    return longest.seconds() / kHop.seconds();
+  }
+
+ private:
+  // Until links between all pairs are open, all members know it, and all see the newcomers.
+  void settle() { cluster_.run_for(seconds(3)); }
+
+  std::uint32_t members_;  // that launch calls
+  Cluster cluster_;
+};
+
+CallId barrier(sim::World& world, std::uint32_t host) {
+  ring::Request request;
+  request.collective = wire::Collective::kBarrier;
+  request.tag = Tag{1};
+  return world.launch(host, request);
+}
+
+CallId small_all_reduce(sim::World& world, std::uint32_t host) {
+  return world.launch(host, all_reduce(Tag{2}, kElements));
+}
+
+// A state of one tensor; the newest revision wins.
+CallId sync_state(sim::World& world, std::uint32_t host, std::uint64_t content, std::uint64_t revision) {
+  auto state = std::make_shared<state::Statement>();
+  state->revision = revision;
+  state->manifest.tensors = {{"weights", DataType::kF32, kElements, false}};
+  ring::Request request;
+  request.collective = wire::Collective::kSync;
+  request.tag = Tag{3};
+  request.tensors.push_back({{}, {}, state->manifest.tensors[0].bytes()});
+  request.state = state;
+  return world.launch(host, request, {.drawn = content});
+}
+
+CallId sync_of_equal_states(sim::World& world, std::uint32_t host) { return sync_state(world, host, 7, 5); }
+
+CallId admit(sim::World& world, std::uint32_t host) { return world.admit(host); }
+
+class Hops : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  // What kernels, timers and bytes take is a small part of a hop.
+  static void expect_hops(double measured, double stated) {
+    EXPECT_GE(measured, stated);
+    EXPECT_LE(measured, stated + 0.1);
+  }
+
+  // Members of the group when the measured calls are over.
+  static std::uint32_t members() { return GetParam(); }
+};
+
+TEST_P(Hops, ABarrierHasTwo) {
+  FarMembers far(members());
+  for (int call = 0; call < 2; ++call) expect_hops(far.hops(barrier), 2);
+}
+
+TEST_P(Hops, ASyncOfEqualStatesHasTwo) {
+  FarMembers far(members());
+  for (int call = 0; call < 2; ++call) expect_hops(far.hops(sync_of_equal_states), 2);
+}
+
+TEST_P(Hops, AnAdmitHasFour) {
+  FarMembers far(members());
+  for (int call = 0; call < 2; ++call) expect_hops(far.hops(admit), 4);
+}
+
+// An outer step of DiLoCo is one all-reduce.
+TEST_P(Hops, AnOuterStepOfASmallModelHasThree) {
+  FarMembers far(members());
+  for (int call = 0; call < 2; ++call) expect_hops(far.hops(small_all_reduce), 3);
+}
+
+// The calls of DiLoCo's outer step when a newcomer waits: each needs the result of the one before.
+TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasSeventeen) {
+  FarMembers far(members() - 1, 1);
+  expect_hops(far.hops(small_all_reduce), 3);
+  expect_hops(far.hops(admit), 4);
+  far.count_newcomers(1);
+  expect_hops(far.hops(sync_of_equal_states), 2);  // the settings
+  const auto newcomer_fetches = [](sim::World& world, std::uint32_t host) {
+    const bool is_newcomer = host == members();
+    return sync_state(world, host, is_newcomer ? 8 : 7, is_newcomer ? 0 : 5);
+  };
+  expect_hops(far.hops(newcomer_fetches), 8);  // the state
+}
+
+INSTANTIATE_TEST_SUITE_P(Members, Hops, testing::Values(4, 8, 16, 32, 60));
+
+}  // namespace
+}  // namespace lockstep
