@@ -133,17 +133,19 @@ TEST_P(Hops, AnOuterStepOfASmallModelHasThree) {
 }
 
 // The calls of DiLoCo's outer step when a newcomer waits: each needs the result of the one before.
-TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasSeventeen) {
+TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasTwentyOne) {
   FarMembers far(members() - 1, 1);
   expect_hops(far.hops(small_all_reduce), 3);
   expect_hops(far.hops(admit), 4);
   far.count_newcomers(1);
-  expect_hops(far.hops(sync_of_equal_states), 2);  // the settings
-  const auto newcomer_fetches = [](sim::World& world, std::uint32_t host) {
-    const bool is_newcomer = host == members();
-    return sync_state(world, host, is_newcomer ? 8 : 7, is_newcomer ? 0 : 5);
+  const auto sync = [](std::uint64_t content_of_newcomer) {
+    return [content_of_newcomer](sim::World& world, std::uint32_t host) {
+      const bool is_newcomer = host == members();
+      return sync_state(world, host, is_newcomer ? content_of_newcomer : 7, is_newcomer ? 0 : 5);
+    };
   };
-  expect_hops(far.hops(newcomer_fetches), 8);  // the state
+  expect_hops(far.hops(sync(7)), 6);  // the settings: equal bytes, which the newcomer has at an older revision
+  expect_hops(far.hops(sync(8)), 8);  // the state, which the newcomer fetches
 }
 
 INSTANTIATE_TEST_SUITE_P(Members, Hops, testing::Values(4, 8, 16, 32, 60));
