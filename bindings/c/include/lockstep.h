@@ -467,7 +467,7 @@ LOCKSTEP_API lockstep_status lockstep_connect_async(lockstep_comm* comm, const c
 /* Admits waiting peers. All members call this function at the same place of their program. The call ends in the same
  * new view for all of them (also when nobody waited), and the newcomers' lockstep_connect() ends in that view, too: a
  * program must do the same after both calls. Collectives in flight end among the members that they were called among;
- * later collectives are among the members of the new view. Costs about one round trip to the coordinator. timeout_ms:
+ * later collectives are among the members of the new view. Costs two round trips to the coordinator. timeout_ms:
  * above 0, or LOCKSTEP_FOREVER; the time-out ends the call on this peer alone. A collective that waits for a peer in
  * lockstep_admit() ends with COHORT_CLOSED, because that peer can no longer launch it. `result` names the newcomers,
  * and has the sizes of the new view (members, groups, largest_group).

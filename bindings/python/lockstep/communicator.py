@@ -309,7 +309,7 @@ class Communicator:
         """Admits waiting peers. All members call it at the same place of their program.
 
         The result names the `newcomers`, and has the sizes of the new view, which are equal on every member. Costs
-        about one round trip to the coordinator. timeout: seconds; ends the call on this peer only.
+        two round trips to the coordinator. timeout: seconds; ends the call on this peer only.
         Raises TimedOut, NotConnected, Evicted.
         """
         return self._native.admit(timeout)
