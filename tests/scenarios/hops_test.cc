@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/cluster.h"
+#include "tests/support/sanitized.h"
 
 namespace lockstep {
 namespace {
@@ -148,7 +149,9 @@ TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasTwentyOne) {
   expect_hops(far.hops(sync(8)), 8);  // the state, which the newcomer fetches
 }
 
-INSTANTIATE_TEST_SUITE_P(Members, Hops, testing::Values(4, 8, 16, 32, 60));
+INSTANTIATE_TEST_SUITE_P(Members, Hops,
+                         testing::ValuesIn(kSanitized ? std::vector<std::uint32_t>{4, 8, 16}
+                                                      : std::vector<std::uint32_t>{4, 8, 16, 32, 60}));
 
 }  // namespace
 }  // namespace lockstep
