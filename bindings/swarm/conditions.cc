@@ -21,8 +21,6 @@ using sim::Fault;
 using sim::Plan;
 using sim::Purpose;
 
-constexpr std::uint32_t kMostHosts = 60;
-
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
 // The default heartbeat of the library. All other times that are not stated follow from the heartbeat.
@@ -131,9 +129,9 @@ std::optional<Error> Conditions::add(const Churn& churn) {
     if (count > 1000)
       return invalid("churn: " + std::to_string(count) + " faults of one kind; at most 1000 are allowed");
   }
-  if (churn.joins > kMostHosts - std::min(kMostHosts, plan.peers)) {
+  if (churn.joins > sim::kMaxPeers - std::min(sim::kMaxPeers, plan.peers)) {
     return invalid("churn: " + std::to_string(churn.joins) + " joins and " + std::to_string(plan.peers) +
-                   " hosts; at most " + std::to_string(kMostHosts) + " hosts are allowed");
+                   " hosts; at most " + std::to_string(sim::kMaxPeers) + " hosts are allowed");
   }
   if (churn.until.ns < 1 || churn.until > sim::kLongestTime) return invalid("churn: until must be longer than 0");
 

@@ -35,13 +35,15 @@ T well_formed(const std::string& path, Result<T> what) {
 
 void SwarmFlags::declare(CLI::App& command) {
   command.add_option("--peers", peers, "hosts of peers; 0: drawn")
-      ->check(CLI::Range(0, 60))
+      ->check(CLI::Range(0U, kMaxPeers))
       ->check(CLI::Validator(
           [](const std::string& word) {
-            return word == "1" ? std::string("one peer alone meets no faults of others: 2 to 60, or 0: drawn") : "";
+            return word == "1"
+                       ? fmt::format("one peer alone meets no faults of others: 2 to {}, or 0: drawn", kMaxPeers)
+                       : "";
           },
           ""));
-  command.add_option("--max-peers", max_peers, "limit of drawn hosts")->check(CLI::Range(2, 60));
+  command.add_option("--max-peers", max_peers, "limit of drawn hosts")->check(CLI::Range(2U, kMaxDrawnPeers));
   command.add_option("--mode", mode, "payloads: tokens, bytes, or drawn from the seed")
       ->transform(one_of({"drawn", "token", "bytes"}));
   command.add_flag("--calm", calm, "no faults");

@@ -186,7 +186,7 @@ Run add_night(CLI::App& app) {
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000}))
       ->capture_default_str();
   command->add_option("--max-peers", flags->max_peers, "limit of drawn hosts")
-      ->check(CLI::Range(2, 60))
+      ->check(CLI::Range(2U, kMaxDrawnPeers))
       ->capture_default_str();
   return [flags] { return night(*flags); };
 }

@@ -154,9 +154,9 @@ class Investigator final : public PlayWitness {
   Result<Incident> incident() {
     if (!founded_)
       return Error{Status::kInvalidArgument, "no run began while this was recorded: there is no plan to make of it"};
-    if (peers_.hosts().size() > 60) {
+    if (peers_.hosts().size() > kMaxPeers) {
       return Error{Status::kInvalidArgument,
-                   fmt::format("{} peers were seen; a plan has at most 60 hosts", peers_.hosts().size())};
+                   fmt::format("{} peers were seen; a plan has at most {} hosts", peers_.hosts().size(), kMaxPeers)};
     }
     Incident result;
     Plan& plan = result.plan;

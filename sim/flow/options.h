@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/flow/host_set.h"
+
 namespace lockstep::sim::flow {
 
 enum class Congestion : std::uint8_t { kReno, kCubic, kBbr };
@@ -14,7 +16,7 @@ std::string_view name_of(Congestion congestion);
 // The hosts share one line for traffic to others, and one for traffic from others: the access line of a host, or the
 // uplink of a region.
 struct LineOptions {
-  std::uint64_t hosts = 0;             // a bit for each
+  HostSet hosts;
   std::uint64_t up_bytes_per_s = 0;    // 0: no limit
   std::uint64_t down_bytes_per_s = 0;  // likewise
   std::uint32_t loss_ppm = 0;          // packets, either way

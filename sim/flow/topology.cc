@@ -1,6 +1,6 @@
 #include "sim/flow/topology.h"
 
-#include <bit>
+#include <algorithm>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -28,18 +28,23 @@ Topology::Topology(const Options& options, std::uint32_t hosts, std::uint64_t wi
       window_bytes_(window_bytes),
       ways_(std::move(ways)),
       way_resources_(std::size_t{hosts} * hosts, kNoResource) {
-  LOCKSTEP_ASSERT(hosts <= 64);
+  LOCKSTEP_ASSERT(hosts <= kMaxHosts);
+  HostSet have_own;
+  for (const LineOptions& line : options.lines) {
+    if (line.hosts.count() == 1) have_own |= line.hosts;
+  }
+  lines_of_.resize(hosts);
   const auto add_line = [&](const LineOptions& line) {
+    for (std::uint32_t host = 0; host < hosts; ++host) {
+      if (line.hosts.test(host)) lines_of_[host].push_back(static_cast<std::uint32_t>(lines_.size()));
+    }
     Line added{line.hosts, kNoResource, kNoResource, line.loss_ppm};
     if (line.up_bytes_per_s != 0) added.up = add(line.up_bytes_per_s, {Name::Kind::kUp, line.hosts, 0, 0});
     if (line.down_bytes_per_s != 0) added.down = add(line.down_bytes_per_s, {Name::Kind::kDown, line.hosts, 0, 0});
     lines_.push_back(added);
   };
   for (std::uint32_t host = 0; host < hosts; ++host) {
-    const std::uint64_t alone = std::uint64_t{1} << host;
-    const bool has_own = std::any_of(options.lines.begin(), options.lines.end(),
-                                     [&](const LineOptions& line) { return line.hosts == alone; });
-    if (!has_own) add_line({alone, options.up_bytes_per_s, options.down_bytes_per_s, 0});
+    if (!have_own.test(host)) add_line({only(host), options.up_bytes_per_s, options.down_bytes_per_s, 0});
   }
   for (const LineOptions& line : options.lines) add_line(line);
 }
@@ -83,12 +88,19 @@ Route Topology::route(std::uint32_t from, std::uint32_t to) {
     const Resource made = way_resources_[std::size_t{from} * hosts_ + to];
     cross(limited && made == kNoResource ? add_way(from, to, way.rate_bytes_per_s) : made);
   }
-  const std::uint64_t source = std::uint64_t{1} << from;
-  const std::uint64_t sink = std::uint64_t{1} << to;
-  for (const Line& line : lines_) {
-    const std::uint64_t ends = line.hosts & (source | sink);
-    if (source == sink || (ends != source && ends != sink)) continue;  // none of it, or all
-    cross(ends == source ? line.up : line.down);
+  // The lines that have one of the two hosts, in the order of all lines.
+  const std::vector<std::uint32_t>& ups = lines_of_[from];
+  const std::vector<std::uint32_t>& downs = lines_of_[to];
+  auto up = ups.begin();
+  auto down = downs.begin();
+  while (up != ups.end() || down != downs.end()) {
+    const bool sends = down == downs.end() || (up != ups.end() && *up <= *down);
+    const bool both = sends && down != downs.end() && up != ups.end() && *up == *down;
+    const Line& line = lines_[sends ? *up : *down];
+    up += sends ? 1 : 0;
+    down += !sends || both ? 1 : 0;
+    if (both) continue;
+    cross(sends ? line.up : line.down);
     route.loss_ppm = lost_in_either(route.loss_ppm, line.loss_ppm);
   }
   route.weight = weight_of(route.round_trip_ns);

@@ -45,8 +45,8 @@ class Topology {
   // The name of a resource.
   struct Name {
     enum class Kind : std::uint8_t { kUp, kDown, kWay } kind = Kind::kWay;
-    std::uint64_t hosts = 0;  // kUp, kDown: whose line; a bit for each
-    std::uint32_t from = 0;   // kWay
+    HostSet hosts;           // kUp, kDown: whose line
+    std::uint32_t from = 0;  // kWay
     std::uint32_t to = 0;
   };
   [[nodiscard]] const std::vector<Name>& names() const { return names_; }
@@ -59,7 +59,7 @@ class Topology {
 
  private:
   struct Line {
-    std::uint64_t hosts;
+    HostSet hosts;
     Resource up;
     Resource down;
     std::uint32_t loss_ppm;
@@ -72,6 +72,7 @@ class Topology {
   std::uint64_t window_bytes_;
   Ways ways_;
   std::vector<Line> lines_;
+  std::vector<std::vector<std::uint32_t>> lines_of_;  // by host: indices of its lines, in order
   std::vector<std::uint64_t> capacities_;
   std::vector<Name> names_;
   std::vector<Resource> way_resources_;  // hosts x hosts

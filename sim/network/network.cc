@@ -45,15 +45,16 @@ io::Address Network::address_of(std::uint32_t host, std::uint16_t port) {
   io::Address address;
   address.family = io::Address::Family::kV4;
   address.bytes[0] = 10;
+  address.bytes[2] = static_cast<std::uint8_t>(host >> 8U);
   address.bytes[3] = static_cast<std::uint8_t>(host);
   address.port = port;
   return address;
 }
 
 std::uint32_t Network::host_at(const io::Address& address) {
-  const bool ours =
-      address.family == io::Address::Family::kV4 && address.bytes[0] == 10 && address.bytes[3] < kMaxHosts;
-  return ours ? address.bytes[3] : kMaxHosts;
+  const std::uint32_t host = std::uint32_t{address.bytes[2]} << 8U | address.bytes[3];
+  const bool ours = address.family == io::Address::Family::kV4 && address.bytes[0] == 10 && host < kMaxHosts;
+  return ours ? host : kMaxHosts;
 }
 
 Network::End Network::find(std::uint32_t process, StreamId id) {

@@ -9,8 +9,6 @@
 
 namespace lockstep::sim {
 
-inline constexpr std::uint32_t kMaxHosts = 64;
-
 // The properties of one pair of hosts; 0: the default of all pairs.
 struct LinkOptions {
   std::uint32_t a = 0;

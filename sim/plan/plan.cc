@@ -26,7 +26,7 @@ std::string validate_lines(const NetworkOptions& net) {
   if (!flow.on) return flow.lines.empty() ? "" : "line needs flow = true: without it hosts have no lines";
   for (std::uint32_t host = 0; host < kMaxHosts; ++host) {
     const auto lines = std::count_if(flow.lines.begin(), flow.lines.end(),
-                                     [&](const flow::LineOptions& line) { return ((line.hosts >> host) & 1U) != 0; });
+                                     [&](const flow::LineOptions& line) { return line.hosts.test(host); });
     if (static_cast<std::size_t>(lines) > kMostLines) return "line: " + host_words(host) + " is on more than three";
   }
   return {};
@@ -173,14 +173,14 @@ bool needs_time_out(const Plan& plan) {
 std::string validate_plan(const Plan& plan) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30U;
   constexpr std::uint32_t kMostSends = 1000;
-  constexpr std::size_t kMostLinks = 60 * 61 / 2;
+  constexpr std::size_t kMostLinks = std::size_t{kMaxHosts} * kMaxPeers / 2;  // a pair of hosts each
   constexpr std::uint64_t kMostRealBytes = std::uint64_t{64} << 20U;
   const NetworkOptions& net = plan.network;
   const auto must = [](std::string_view name, std::string_view what) {
     return std::string(name).append(" must be ").append(what);
   };
   const auto within = [](auto value, auto lo, auto hi) { return value >= lo && value <= hi; };
-  if (!within(plan.peers, 1U, 60U)) return must("peers", "1..60");
+  if (!within(plan.peers, 1U, kMaxPeers)) return must("peers", "1.." + std::to_string(kMaxPeers));
   if (!within(plan.founders, 1U, plan.peers)) return must("founders", "1..peers");
   if (!within(plan.gangs.groups, 1U, plan.peers)) return must("groups", "1..peers");
   if (!within(plan.gangs.size, 1U, plan.peers)) return must("gang_size", "1..peers");

@@ -181,6 +181,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+inline constexpr std::uint32_t kMaxDrawnPeers = 60;  // in a plan whose number of peers follows from the seed
+
 struct PlanOptions {
   std::uint32_t peers = 0;  // 0: drawn, 2..max_peers
   std::uint32_t max_peers = 32;

@@ -745,10 +745,10 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   // Most worlds are small: a seed of thirty peers costs as much as fifteen of five, and finds little more. When one
   // world in seventeen was large, 1,500 seeds reached 985 cells of `cover`, and 981 with at most 12 peers in three
   // quarters of the time.
-  const std::uint32_t size = draws.permille(700) ? 5 : draws.permille(930) ? 12 : 60;
+  const std::uint32_t size = draws.permille(700) ? 5 : draws.permille(930) ? 12 : kMaxDrawnPeers;
   const std::uint32_t most = std::clamp<std::uint32_t>(options.max_peers, 2, size);
   const auto drawn = static_cast<std::uint32_t>(draws.range(2, most));
-  plan.peers = std::clamp<std::uint32_t>(options.peers != 0 ? options.peers : drawn, 2, 60);
+  plan.peers = std::clamp<std::uint32_t>(options.peers != 0 ? options.peers : drawn, 2, kMaxPeers);
   plan.founders = static_cast<std::uint32_t>(draws.range(1, plan.peers));
   draw_network(plan, draws);
   draw_program(plan, draws);

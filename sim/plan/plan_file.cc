@@ -109,7 +109,6 @@ void visit_flow(F& flow, V&& v) {
 
 template <typename L, typename V>
 void visit_line(L& line, V&& v) {
-  v("hosts", line.hosts);
   v("up_bytes_per_s", line.up_bytes_per_s);
   v("down_bytes_per_s", line.down_bytes_per_s);
   v("loss_ppm", line.loss_ppm);
@@ -123,9 +122,29 @@ std::optional<Error> read_link(const toml::table& table, Plan& plan) {
   return fields.finish();
 }
 
+// As a number with a bit for each host, or as a list of hosts.
+void read_hosts(TomlReader& fields, HostSet& hosts) {
+  const toml::node* const node = fields.take("hosts");
+  if (node == nullptr) return;
+  if (const auto bits = node->value_exact<std::int64_t>()) {
+    if (*bits < 0) return fields.fail(*node, "hosts must not be negative");
+    hosts = HostSet(static_cast<std::uint64_t>(*bits));
+    return;
+  }
+  if (!node->is_array()) return fields.fail(*node, "hosts must be an integer, or a list of hosts");
+  for (const toml::node& host : *node->as_array()) {
+    const auto number = host.value_exact<std::int64_t>();
+    if (!number || *number < 0 || *number >= std::int64_t{kMaxHosts}) {
+      return fields.fail(host, "a host must be 0.." + std::to_string(kMaxPeers));
+    }
+    hosts.set(static_cast<std::size_t>(*number));
+  }
+}
+
 std::optional<Error> read_line(const toml::table& table, Plan& plan) {
   flow::LineOptions line;
   TomlReader fields(table);
+  read_hosts(fields, line.hosts);
   visit_line(line, fields);
   plan.network.flow.lines.push_back(line);
   return fields.finish();
@@ -216,6 +235,17 @@ std::string line_of(std::string_view key, const T& value) {
   return line += " = " + std::to_string(static_cast<std::int64_t>(value)) + "\n";
 }
 
+std::string hosts_line(const HostSet& hosts) {
+  constexpr std::size_t kBits = 63;  // of a positive integer in TOML
+  if (hosts.none()) return {};
+  if ((hosts >> kBits).none()) return line_of("hosts", hosts.to_ullong());
+  std::string list;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    if (hosts.test(host)) list += (list.empty() ? "" : ", ") + std::to_string(host);
+  }
+  return "hosts = [" + list + "]\n";
+}
+
 // Appends the fields that differ from `defaults`, in the order in which `visit` lists them.
 template <typename T, typename Visit>
 void write_differences(std::string& out, const T& fields, const T& defaults, Visit&& visit) {
@@ -255,7 +285,7 @@ std::string to_text(const Plan& plan) {
     add(link, LinkOptions{}, [](auto& fields, auto&& v) { visit_link(fields, v); });
   }
   for (const flow::LineOptions& line : flow.lines) {
-    out += "\n[[line]]\n";
+    out += "\n[[line]]\n" + hosts_line(line.hosts);
     add(line, flow::LineOptions{}, [](auto& fields, auto&& v) { visit_line(fields, v); });
   }
   for (const Entry& entry : plan.entries) {

@@ -27,7 +27,7 @@ void halve_ways(Plan& plan, std::uint32_t host) {
 
 void halve_line(Plan& plan, std::uint32_t host) {
   flow::Options& flow = plan.network.flow;
-  const std::uint64_t alone = std::uint64_t{1} << host;
+  const HostSet alone = only(host);
   const auto is_own = [&](const flow::LineOptions& line) { return line.hosts == alone; };
   if (std::none_of(flow.lines.begin(), flow.lines.end(), is_own)) {
     flow.lines.push_back(

@@ -37,17 +37,17 @@ double bus_bandwidth(const Work& work, std::uint64_t bytes, std::uint32_t peers,
   return static_cast<double>(bytes) * part * phases / time.seconds();
 }
 
-std::string hosts_text(std::uint64_t hosts) {
+std::string hosts_text(const HostSet& hosts) {
   std::string text;
-  for (std::uint32_t host = 0; host < 64; ++host) {
-    if (((hosts >> host) & 1U) != 0) text += (text.empty() ? "" : " ") + letter_of(host);
+  for (std::uint32_t host = 0; host < hosts.size(); ++host) {
+    if (hosts.test(host)) text += (text.empty() ? "" : " ") + letter_of(host);
   }
   return text;
 }
 
 std::string text_of(const flow::Topology::Name& name) {
   using Kind = flow::Topology::Name::Kind;
-  const bool many = (name.hosts & (name.hosts - 1)) != 0;
+  const bool many = name.hosts.count() > 1;
   switch (name.kind) {
     case Kind::kUp: return "what " + hosts_text(name.hosts) + (many ? " can send together" : " can send");
     case Kind::kDown: return "what " + hosts_text(name.hosts) + (many ? " can receive together" : " can receive");

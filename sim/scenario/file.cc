@@ -312,7 +312,8 @@ class ScenarioReader {
       return count;
     };
     for (const std::uint32_t peers : {scenario_.peers.lo, scenario_.peers.hi}) {
-      if (peers < 1 || peers > 60) return fail(*table.get("peers"), "peers must be 1..60");
+      if (peers < 1 || peers > kMaxPeers)
+        return fail(*table.get("peers"), "peers must be 1.." + std::to_string(kMaxPeers));
       if (const std::string flaw = validate_plan(sample(scenario_, peers)); !flaw.empty()) {
         const toml::node* culprit = table.get(flaw.substr(0, flaw.find(' ')));
         return fail(culprit != nullptr ? *culprit : table, flaw);
@@ -326,7 +327,7 @@ class ScenarioReader {
     const Plan largest = sample(scenario_, scenario_.peers.hi);
     for (const auto& [hosts, where] : lines_) {
       for (std::uint32_t host = 1; host < kMaxHosts && !error_; ++host) {
-        if (((hosts >> host) & 1U) != 0 && !takes_part_in(largest, host)) error_ = bad(where, no_host(host, largest));
+        if (hosts.test(host) && !takes_part_in(largest, host)) error_ = bad(where, no_host(host, largest));
       }
     }
     for (std::size_t i = 0; i < acts_.size() && !error_; ++i) {
@@ -413,7 +414,7 @@ class ScenarioReader {
   Scenario scenario_;
   HostNames hosts_;
   std::vector<PlacedAct> acts_;
-  std::vector<std::pair<std::uint64_t, toml::source_region>> lines_;  // whose each is, and where that is said
+  std::vector<std::pair<HostSet, toml::source_region>> lines_;  // whose each is, and where that is said
   std::optional<Error> error_;
 };
 

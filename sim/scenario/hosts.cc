@@ -16,9 +16,11 @@ std::optional<Who> one_host(std::string_view word) {
   }
   if (!word.starts_with('h')) return {};
   const auto number = number_of(word.substr(1));
-  if (!number || *number < 1 || *number > 60) return {};
+  if (!number || *number < 1 || *number > kMaxPeers) return {};
   return host(*number);
 }
+
+std::string by_number() { return "h1 to h" + std::to_string(kMaxPeers); }
 
 }  // namespace
 
@@ -32,7 +34,8 @@ std::string HostNames::add_region(const std::string& name, std::string_view host
   std::vector<Who> members;
   for (const std::string& word : split_words(hosts)) {
     const auto host = one_host(word);
-    if (!host || host->kind != Who::Kind::kHost) return "'" + word + "' is no host: a to z, h1 to h60 or coordinator";
+    if (!host || host->kind != Who::Kind::kHost)
+      return "'" + word + "' is no host: a to z, " + by_number() + " or coordinator";
     members.push_back(*host);
   }
   if (members.empty()) return "the region '" + name + "' has no hosts";
@@ -50,8 +53,8 @@ std::string HostNames::nobody(const std::string& word) const {
   std::vector<std::string> names = {"coordinator", "any"};
   for (const auto& [name, hosts] : regions_) names.push_back(name);
   const std::string guess = did_you_mean(word, names);
-  return "'" + word + "' is no host" + (guess.empty() ? "." : guess) +
-         " Hosts are a to z or h1 to h60, coordinator, any, X, Y or Z for a host that the seed binds, or one of your "
+  return "'" + word + "' is no host" + (guess.empty() ? "." : guess) + " Hosts are a to z or " + by_number() +
+         ", coordinator, any, X, Y or Z for a host that the seed binds, or one of your "
          "regions";
 }
 

@@ -25,7 +25,8 @@ constexpr Section kSections[] = {
      "model = "
      "\"flow\" }."},
     {"do",
-     "# [[do]]: something happens. One action, and when. Hosts are a to z or h1 to h60, coordinator, any (whichever), "
+     "# [[do]]: something happens. One action, and when. Hosts are a to z or h1 to h1024, coordinator, any "
+     "(whichever), "
      "X, Y, Z\n"
      "# (bound by the seed, each to another one of those who are there from the start), or a region; \"b c\" names "
      "two.\n"

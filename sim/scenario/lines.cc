@@ -66,19 +66,19 @@ std::optional<Error> read_line(const toml::table& table, const HostNames& hosts,
     return bad(table.source(), "a [[line]] needs net = { model = \"flow\" }: the other model shares no lines");
   }
   if (of == nullptr) return bad(table.source(), "a [[line]] must say of = \"a b\", hosts or regions");
-  std::uint64_t all = 0;
+  HostSet all;
   for (const std::string& word : split_words(of->value_or(std::string()))) {
     const auto found = hosts.find(word);
     if (!found) return bad(of->source(), hosts.nobody(word));
     for (const Who& who : *found) {
       if (who.kind != Who::Kind::kHost) return bad(of->source(), "a line is of hosts by name");
-      all |= std::uint64_t{1} << who.number;
+      all.set(who.number);
     }
   }
-  if (all == 0) return bad(of->source(), "a [[line]] must say of = \"a b\", hosts or regions");
-  for (std::uint32_t host = 0; host < 64; ++host) {
-    line.hosts = shared ? all : all & (std::uint64_t{1} << host);
-    if (line.hosts != 0) options.flow.lines.push_back(line);
+  if (all.none()) return bad(of->source(), "a [[line]] must say of = \"a b\", hosts or regions");
+  for (std::uint32_t host = 0; host < all.size(); ++host) {
+    line.hosts = shared ? all : all & only(host);
+    if (line.hosts.any()) options.flow.lines.push_back(line);
     if (shared) break;
   }
   return {};

@@ -63,9 +63,9 @@ Plan without_hosts(const Plan& plan, std::uint32_t first, std::uint32_t count) {
   }
   out.network.flow.lines.clear();
   for (flow::LineOptions line : plan.network.flow.lines) {
-    const std::uint64_t below = (std::uint64_t{1} << first) - 1;
+    const HostSet below = ~HostSet() >> (kMaxHosts - first);
     line.hosts = (line.hosts & below) | (line.hosts >> count & ~below);
-    if (line.hosts != 0) out.network.flow.lines.push_back(line);
+    if (line.hosts.any()) out.network.flow.lines.push_back(line);
   }
   return out;
 }

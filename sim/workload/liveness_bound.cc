@@ -1,7 +1,6 @@
 #include "sim/workload/liveness_bound.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -28,7 +27,7 @@ std::uint64_t slowest_line(const Plan& plan, std::int64_t latency_ns) {
   narrow(flow.up_bytes_per_s, 1);
   narrow(flow.down_bytes_per_s, 1);
   for (const flow::LineOptions& line : flow.lines) {
-    const auto hosts = static_cast<std::uint64_t>(std::popcount(line.hosts));
+    const auto hosts = static_cast<std::uint64_t>(line.hosts.count());
     narrow(line.up_bytes_per_s, hosts);
     narrow(line.down_bytes_per_s, hosts);
     lost += line.loss_ppm;

@@ -126,7 +126,7 @@ TEST(Scenario, ErrorsNameTheirPlace) {
   } cases[] = {
       {"peers = \"four\"", "1:9: peers must be a number, or a range such as [3, 8]"},
       {"peers = [5, 3]", "1:9: peers: the range is empty"},
-      {"peers = 0", "1:9: peers must be 1..60"},
+      {"peers = 0", "1:9: peers must be 1..1024"},
       {"pears = 3", "1:1: unknown key \"pears\"; did you mean 'peers'?"},
       {"net = 5", "1:7: net must be a table such as { profile = \"region\" }"},
       {"net = { profile = \"regoin\" }",

@@ -68,7 +68,7 @@ TEST(Conditions, ChurnIsDrawnFromTheSeedAndSparesOneFounder) {
 TEST(Conditions, RefusesImpossibleChurn) {
   Conditions alone = scenario("peers = 1");
   EXPECT_THAT(alone.add({.crashes = 1})->text, HasSubstr("at least two founders"));
-  EXPECT_THAT(alone.add({.joins = 60})->text, HasSubstr("at most 60 hosts"));
+  EXPECT_THAT(alone.add({.joins = 1024})->text, HasSubstr("at most 1024 hosts"));
   EXPECT_FALSE(alone.add({.joins = 3}));
   EXPECT_EQ(alone.hosts(), 4U);
 }
