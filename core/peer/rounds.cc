@@ -514,11 +514,11 @@ void Rounds::refuse_if_closed(Round& round) {
     if (admission_.goes_on(cohort)) return;
   }
   for (const auto& [peer, admit] : cohort.pending_admits) {
-    if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     const bool launched = std::any_of(admit.open.begin(), admit.open.end(), [&](const RoundKey& key) {
       return key.tag == round.key->tag && key.use == round.key->use && key.cohort == round.key->cohort;
     });
-    if (launched) continue;
+    if (launched) continue;  // the rounds that a member has open are fewer than the members: they are asked first
+    if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
     return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key->tag));
   }
 }

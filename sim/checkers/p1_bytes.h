@@ -20,27 +20,36 @@
 
 namespace lockstep::sim {
 
-// The bytes of one tensor in the chunk of this rank, in an all-reduce or reduce-scatter.
-inline std::uint64_t chunk_bytes(const Call& call, std::uint32_t tensor, std::uint32_t rank, std::uint32_t world,
-                                 WireFormat format) {
-  const ring::Request& request = call.request;
-  const std::uint64_t size = size_of(request.type);
-  const std::uint64_t count = request.tensors[tensor].count;
-  std::uint64_t elements = oracle::chunk_of(rank, world, count).size();
-  if (oracle::is_one_chunk(request.collective, count * size, call.launch.segment_bytes)) {
-    elements = rank == oracle::owner_of_one_chunk(tensor, world) ? count : 0;
-  }
-  if (!oracle::is_encoded(request)) return size * elements;
+// The bytes of so many elements of a chunk.
+inline std::uint64_t elements_bytes(const Call& call, std::uint64_t elements, WireFormat format) {
+  if (!oracle::is_encoded(call.request)) return size_of(call.request.type) * elements;
   return oracle::coded_bytes(oracle::format_of(format, elements), elements);
 }
 
+inline bool travels_whole(const Call& call, std::uint64_t count) {
+  return oracle::is_one_chunk(call.request.collective, count * size_of(call.request.type), call.launch.segment_bytes);
+}
+
+// The bytes of one tensor in the chunk of this rank, in an all-reduce or reduce-scatter.
+inline std::uint64_t chunk_bytes(const Call& call, std::uint32_t tensor, std::uint32_t rank, std::uint32_t world,
+                                 WireFormat format) {
+  const std::uint64_t count = call.request.tensors[tensor].count;
+  if (travels_whole(call, count)) {
+    return elements_bytes(call, rank == oracle::owner_of_one_chunk(tensor, world) ? count : 0, format);
+  }
+  return elements_bytes(call, oracle::chunk_of(rank, world, count).size(), format);
+}
+
+// The chunks of a tensor have two sizes at most, so the sum takes no walk over the ranks.
 inline std::uint64_t bytes_of_all_but(const Call& call, std::uint32_t tensor, std::uint32_t owner, std::uint32_t world,
                                       WireFormat format) {
-  std::uint64_t bytes = 0;
-  for (std::uint32_t rank = 0; rank < world; ++rank) {
-    if (rank != owner) bytes += chunk_bytes(call, tensor, rank, world, format);
-  }
-  return bytes;
+  const std::uint64_t count = call.request.tensors[tensor].count;
+  const std::uint64_t larger = travels_whole(call, count) ? 1 : count % world;
+  const std::uint64_t of_larger = travels_whole(call, count) ? count : count / world + 1;
+  const std::uint64_t of_smaller = travels_whole(call, count) ? 0 : count / world;
+  const std::uint64_t all =
+      larger * elements_bytes(call, of_larger, format) + (world - larger) * elements_bytes(call, of_smaller, format);
+  return all - (owner < world ? chunk_bytes(call, tensor, owner, world, format) : 0);
 }
 
 // The payload that this rank of `world` sends in one attempt around the ring.

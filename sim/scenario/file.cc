@@ -160,11 +160,12 @@ class ScenarioReader {
     if (const toml::node* node = top.take("peers")) {
       const toml::array* range = node->as_array();
       if (const auto one = node->value_exact<std::int64_t>()) {
-        scenario_.peers.lo = scenario_.peers.hi = static_cast<std::uint32_t>(std::clamp<std::int64_t>(*one, 0, 1000));
+        scenario_.peers.lo = scenario_.peers.hi =
+            static_cast<std::uint32_t>(std::clamp<std::int64_t>(*one, 0, kMaxPeers + 1));
       } else if (range != nullptr && range->size() == 2 && range->is_homogeneous<std::int64_t>()) {
         const auto at = [&](std::size_t i) {
           return static_cast<std::uint32_t>(
-              std::clamp<std::int64_t>(range->get(i)->value_or(std::int64_t{0}), 0, 1000));
+              std::clamp<std::int64_t>(range->get(i)->value_or(std::int64_t{0}), 0, kMaxPeers + 1));
         };
         scenario_.peers = {at(0), at(1)};
         if (scenario_.peers.lo > scenario_.peers.hi) top.fail(*node, "peers: the range is empty");
