@@ -355,12 +355,12 @@ TEST(Scenario, TheLargestSegmentsAreWrittenWhole) {
   expect_clean(scenario, 4);
 }
 
-// Thousands of rounds, which take as long as half of the other scenarios together: one seed, and none under sanitizers,
-// which see the same steps in the others.
-constexpr std::string_view kLong = "long-lives.toml";
+// Thousands of rounds, or hundreds of peers: these take as long as half of the other scenarios together. One seed, and
+// none under sanitizers, which see the same steps in the others.
+bool takes_long(const std::string& name) { return name == "long-lives.toml" || name == "many-peers.toml"; }
 
 TEST_P(Shipped, HoldsWithAnySeed) {
-  const bool is_long = std::string_view(GetParam()).ends_with(kLong);
+  const bool is_long = takes_long(GetParam());
   if (kSanitized && is_long) GTEST_SKIP() << "minutes long";
   const std::uint64_t seeds = kSanitized || is_long ? 1 : 2;
   const std::string text = text_of_file(GetParam());
