@@ -55,6 +55,8 @@ struct Cohort {
   std::map<RoundKey, wire::Verdict> early_verdicts;     // on uses that this peer has not launched yet: remember()
   std::size_t early_text_bytes = 0;                     // of the texts of these verdicts
   std::map<PeerId, PendingAdmit> pending_admits;        // of other members
+  std::uint64_t admit_changes = 0;                      // of pending_admits
+  PeerId last_admit;                                    // whose the last change added; nobody: the change took some out
 
   // `first_use`: Options::first_use.
   static Cohort founded(const wire::View& view, GroupId group, std::uint32_t first_use = 0);
@@ -88,7 +90,13 @@ struct Cohort {
   // The members of the view that are in `among` (all when null).
   [[nodiscard]] Roster roster_in(const wire::View& view, const Roster* among) const;
 
-  // Left out: early_text_bytes, which follows from early_verdicts.
+  void admits_changed(PeerId added) {
+    admit_changes += 1;
+    last_admit = added;
+  }
+
+  // Left out: early_text_bytes, which follows from early_verdicts; admit_changes and last_admit, which spare rounds a
+  // second look at the same admits.
   template <typename Archive>
   void archive(Archive& a) {
     a.all(id, group, bound, current, generations, retained_for_leavers, uses, early_verdicts, pending_admits);

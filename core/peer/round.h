@@ -177,6 +177,15 @@ struct Round {
   // It has begun in the order of tags (rule 43).
   bool passing = false;
 
+  // No admit closes the round in this generation, after so many changes of its cohort's admits (rule 21). Not saved: a
+  // round without it looks at all admits.
+  struct Unclosed {
+    RoundKey key;
+    Generation generation;
+    std::uint64_t changes = 0;
+  };
+  std::optional<Unclosed> unclosed;
+
   std::uint32_t retries = 0;
   Traffic traffic;
 

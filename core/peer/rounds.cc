@@ -473,12 +473,14 @@ void Rounds::on_admitting(const wire::Admitting& in) {
   if (cohort == nullptr) return;
   if (in.cohort.value == 0) {  // the member has withdrawn its admit, and launches again
     cohort->pending_admits.erase(in.peer);
+    cohort->admits_changed({});
     return refuse_anew();
   }
   if (in.cohort != cohort->id) return;
   Cohort::PendingAdmit& admit = cohort->pending_admits[in.peer];
   admit = {.at_least = in.at_least, .automatic = in.automatic, .open = {}};
   for (const wire::OpenRound& round : in.open) admit.open.insert(round.key);
+  cohort->admits_changed(in.peer);
   join_admission();
   for (auto& [order, round] : rounds_) {
     if (round.open()) refuse_if_closed(round);
@@ -513,14 +515,33 @@ void Rounds::refuse_if_closed(Round& round) {
     join_admission();
     if (admission_.goes_on(cohort)) return;
   }
-  for (const auto& [peer, admit] : cohort.pending_admits) {
+  const PeerId closing = member_that_closes(round, cohort, members);
+  if (closing.is_nobody()) {
+    round.unclosed = {*round.key, round.generation, cohort.admit_changes};
+  } else {
+    ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(closing), round.key->tag));
+  }
+}
+
+// A member that has called admit without launching this round; nobody: there is none. Of a thousand members each hears
+// of a thousand admits, so one that is known not to close the round is not looked at again.
+PeerId Rounds::member_that_closes(const Round& round, const Cohort& cohort, const Cohort::Roster& members) {
+  const auto closes = [&](const auto& entry) {
+    const auto& [peer, admit] = entry;
     const bool launched = std::any_of(admit.open.begin(), admit.open.end(), [&](const RoundKey& key) {
       return key.tag == round.key->tag && key.use == round.key->use && key.cohort == round.key->cohort;
     });
-    if (launched) continue;  // the rounds that a member has open are fewer than the members: they are asked first
-    if (std::find(members.bound.begin(), members.bound.end(), peer) == members.bound.end()) continue;
-    return ask_to_stop(round, Status::kCohortClosed, wire::not_launched(context_.name_of(peer), round.key->tag));
+    return !launched && std::find(members.bound.begin(), members.bound.end(), peer) != members.bound.end();
+  };
+  const auto& admits = cohort.pending_admits;
+  if (round.unclosed && round.unclosed->key == *round.key && round.unclosed->generation == round.generation) {
+    if (round.unclosed->changes == cohort.admit_changes) return {};
+    if (round.unclosed->changes + 1 == cohort.admit_changes && !cohort.last_admit.is_nobody()) {
+      return closes(*admits.find(cohort.last_admit)) ? cohort.last_admit : PeerId{};
+    }
   }
+  const auto at = std::find_if(admits.begin(), admits.end(), closes);
+  return at == admits.end() ? PeerId{} : at->first;
 }
 
 // ---- changes of the membership ----

@@ -227,6 +227,8 @@ class Rounds final : public NeighbourOwner {
   void commit_if_agreed(Round& round);
   void refuse(Round& round, Status status, const std::string& text);
   void refuse_if_closed(Round& round);
+  [[nodiscard]] static PeerId member_that_closes(const Round& round, const Cohort& cohort,
+                                                 const Cohort::Roster& members);
   // `other`: the member whose arguments differ, if that is why.
   void ask_to_stop(Round& round, Status status, std::string text, PeerId other = {});
   void say_stop(const Round& round, bool done);

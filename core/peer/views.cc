@@ -158,7 +158,9 @@ bool Views::forget_admits() {
   Cohort* cohort = newest();
   if (cohort == nullptr) return false;
   const auto gone = [&](const auto& entry) { return !has_member(*context_.view, entry.first); };
-  return std::erase_if(cohort->pending_admits, gone) > 0;
+  const bool any = std::erase_if(cohort->pending_admits, gone) > 0;
+  if (any) cohort->admits_changed({});
+  return any;
 }
 
 // Rule 9.
@@ -242,21 +244,17 @@ void Views::add_proposed_ring(bool direct, Links& links) const {
 }
 
 void Views::forget_addresses() {
-  const auto is_in_generation = [](const auto& generation, PeerId peer) {
-    const std::vector<PeerId>& ring = *generation.second.ring;
-    return std::find(ring.begin(), ring.end(), peer) != ring.end();
-  };
-  const auto is_in_cohort = [&](const auto& cohort, PeerId peer) {
-    const auto& generations = cohort.second.generations;
-    return std::any_of(generations.begin(), generations.end(),
-                       [&](const auto& generation) { return is_in_generation(generation, peer); });
-  };
-  std::erase_if(addresses_, [&](const auto& entry) {
-    const PeerId peer = entry.first;
-    return std::none_of(cohorts_.begin(), cohorts_.end(),
-                        [&](const auto& cohort) { return is_in_cohort(cohort, peer); }) &&
-           !has_member(*context_.view, peer) && !(proposal_ && has_member(proposal_->view, peer));
-  });
+  std::set<PeerId> needed;
+  for (const auto& [id, cohort] : cohorts_) {
+    for (const auto& [number, generation] : cohort.generations) {
+      needed.insert(generation.ring->begin(), generation.ring->end());
+    }
+  }
+  for (const wire::Member& member : context_.view->members) needed.insert(member.id);
+  if (proposal_) {
+    for (const wire::Member& member : proposal_->view.members) needed.insert(member.id);
+  }
+  std::erase_if(addresses_, [&](const auto& entry) { return !needed.contains(entry.first); });
 }
 
 }  // namespace lockstep::peer
