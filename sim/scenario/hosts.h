@@ -18,8 +18,8 @@ class HostNames {
   // The mistake; empty: none.
   std::string add_region(const std::string& name, std::string_view hosts);
 
-  // a..z are hosts 1..26, h1..h1024 by number; X, Y and Z are bound by the seed, each to another host; any: whichever; a
-  // region: all of its hosts.
+  // a..z are hosts 1..26, h1..h1024 by number; X, Y and Z are bound by the seed, each to another host; any: whichever;
+  // a region: all of its hosts.
   [[nodiscard]] std::optional<std::vector<Who>> find(const std::string& word) const;
 
   // "'w' is no host", with the names of hosts.

@@ -13,7 +13,7 @@ class Witness;
 struct WorldOptions {
   std::function<void(const std::string&)> trace;  // a line for everything a person may want to know; may be empty
   bool trace_streams = false;                     // also every input and effect of a stream
-  std::uint64_t max_events = 20'000'000;
+  std::uint64_t max_events = 20'000'000;          // for every kMaxDrawnPeers peers
   // Nothing happens by itself but what run_for() lets happen: processes are started, calls made and faults begun by
   // hand.
   bool scripted = false;

@@ -123,7 +123,7 @@ bool World::step_once() {
   nemesis_.begin_at_event(chronicle_.report.events);
   handle(event);
   if (chronicle_.report.events % kCheckpoint == 0) chronicle_.report.checkpoints.push_back(chronicle_.hash());
-  if (chronicle_.report.events >= options_.max_events)
+  if (chronicle_.report.events / std::max<std::uint64_t>(1, plan_.peers / kMaxDrawnPeers) >= options_.max_events)
     chronicle_.fail("limit", "the run goes on and on: " + chronicle_.what_happened());
   return !chronicle_.over();
 }
