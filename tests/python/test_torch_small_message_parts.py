@@ -12,11 +12,11 @@ from typing import Any, Callable
 import lockstep
 import numpy as np
 import pytest
-import strategy_reference as reference
 from support import Peers, at_each_rank
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
+import strategy_reference as reference  # noqa: E402  it needs torch
 from lockstep.torch import DPLoRA, JustOneByte, LocalSGD, Replica, SketchedSGD, Wire, _private  # noqa: E402
 from lockstep.torch._one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
 from lockstep.torch._philox import philox  # noqa: E402

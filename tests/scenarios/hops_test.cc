@@ -133,6 +133,20 @@ TEST_P(Hops, AnOuterStepOfASmallModelHasThree) {
   for (int call = 0; call < 2; ++call) expect_hops(far.hops(small_all_reduce), 3);
 }
 
+// With more members than keep links between all pairs, contributions and results go by relays (rule 59).
+TEST(HopsInAGrid, AnAllReduceHasSix) {
+  for (const std::uint32_t members : {65U, 100U}) {
+    if (kSanitized && members > 65) continue;
+    SCOPED_TRACE(members);
+    FarMembers far(members);
+    for (int call = 0; call < 2; ++call) {
+      const double hops = far.hops(small_all_reduce);
+      EXPECT_GE(hops, 6);
+      EXPECT_LE(hops, 6.1);
+    }
+  }
+}
+
 // The calls of DiLoCo's outer step when a newcomer waits: each needs the result of the one before.
 TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasTwentyOne) {
   FarMembers far(members() - 1, 1);
