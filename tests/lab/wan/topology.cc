@@ -8,7 +8,7 @@
 namespace lockstep::wan {
 namespace {
 
-// Peers have 10.77.0.1 to 10.77.0.60, the coordinator 10.77.0.100.
+// Peers have 10.77.0.1 to 10.77.0.99, the coordinator 10.77.0.100.
 constexpr std::uint32_t kNetwork = 10U << 24U | 77U << 16U;
 constexpr std::uint32_t kCoordinator = 100;
 

@@ -65,7 +65,7 @@ class TopologyReader {
 
   void read_size(TomlReader& top, const toml::table& table) {
     top("peers", topology_.peers);
-    if (topology_.peers < 1 || topology_.peers > 60) top.fail(*table.get("peers"), "peers must be 1..60");
+    if (topology_.peers < 1 || topology_.peers > 99) top.fail(*table.get("peers"), "peers must be 1..99");
     top("mtu", topology_.mtu);
     if (topology_.mtu < 576 || topology_.mtu > 65'000) top.fail(*table.get("mtu"), "mtu must be 576..65000");
     const std::size_t hosts = topology_.hosts();

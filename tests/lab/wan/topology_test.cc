@@ -110,7 +110,7 @@ cut = "a -> c")");
 }
 
 TEST(WanTopology, ErrorsNameTheirPlace) {
-  EXPECT_THAT(error_of("peers = 99"), HasSubstr("1:9: peers must be 1..60"));
+  EXPECT_THAT(error_of("peers = 100"), HasSubstr("1:9: peers must be 1..99"));
   EXPECT_THAT(error_of("peers = 2\nnet = { latncy = \"1ms\" }"),
               HasSubstr("2:9: unknown key \"latncy\"; did you mean 'latency'?"));
   EXPECT_THAT(error_of("peers = 2\nnet = { rate = \"fast\" }"), HasSubstr("2:16: rate must be like \"100Mbit/s\""));
@@ -159,9 +159,9 @@ TEST(WanTopology, AnAddressNamesItsHost) {
   EXPECT_EQ(address_of(3), "10.77.0.3");
   EXPECT_EQ(host_of(0x0a4d0003), 3U);
   EXPECT_EQ(host_of(0x0a4d0064), 0U);
-  EXPECT_GT(host_of(0x0a4d0000), 60U);
-  EXPECT_GT(host_of(0x0a4d0065), 60U);
-  EXPECT_GT(host_of(0x7f000001), 60U);
+  EXPECT_GT(host_of(0x0a4d0000), 99U);
+  EXPECT_GT(host_of(0x0a4d0065), 99U);
+  EXPECT_GT(host_of(0x7f000001), 99U);
 }
 
 TEST(WanTopology, HostsAreEqualWhenPeersHaveTheSameLinesAndWays) {
