@@ -63,16 +63,28 @@ void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
     LOCKSTEP_ASSERT(begin <= request_.scratch.length);
     return;
   }
-  std::uint64_t each = 0;
-  for (const Piece& piece : pieces_) each = std::max(each, room_for(piece));
-  if (each == 0) return;
-  turns_ = segmenting.room / each;
+  std::uint64_t largest = 0;  // of a piece
+  std::uint64_t fullest = 0;  // of all pieces of a lane
+  for (const auto& lane : lanes_) {
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t piece : lane) {
+      bytes += room_for(pieces_[piece]);
+      largest = std::max(largest, room_for(pieces_[piece]));
+    }
+    fullest = std::max(fullest, bytes);
+  }
+  if (largest == 0) return;
+  const bool all_fit = segmenting.turns == 0 && fullest <= segmenting.room;  // equal on all ranks
+  if (!all_fit) turns_ = segmenting.room / largest;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
-  LOCKSTEP_ASSERT(turns_ > 0);  // Operation::validate() has checked
+  LOCKSTEP_ASSERT(all_fit || turns_ > 0);  // Operation::validate() has checked
   const std::uint32_t column = grid_.column_of(rank_.value);
-  const std::size_t collected = column < lanes_.size() ? lanes_[column].size() : 0;
-  for (std::size_t ordinal = 0; ordinal < collected; ++ordinal)
-    rooms_.push_back(scratch_offsets_.back() + ordinal % turns_ * each);
+  if (column >= lanes_.size()) return;
+  std::uint64_t begin = scratch_offsets_.back();
+  for (std::size_t ordinal = 0; ordinal < lanes_[column].size(); ++ordinal) {
+    rooms_.push_back(all_fit ? begin : scratch_offsets_.back() + ordinal % turns_ * largest);
+    begin += room_for(pieces_[lanes_[column][ordinal]]);
+  }
 }
 
 bool DirectOperation::contributes(std::uint32_t rank, std::size_t piece) const {

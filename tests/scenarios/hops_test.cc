@@ -20,7 +20,7 @@ constexpr std::uint64_t kElements = 1024;  // f32: 4 KiB
 // A call, launched on one host.
 using Launch = std::function<CallId(sim::World& world, std::uint32_t host)>;
 
-// Members that are 40 ms away from each other and from the coordinator. Lines are so fast that bytes take no time.
+// Members that are 40 ms away from each other and from the coordinator. Lines are so fast, and windows so large, that bytes take no time.
 class FarMembers {
  public:
   explicit FarMembers(std::uint32_t members, std::uint32_t newcomers = 0)
@@ -31,6 +31,7 @@ class FarMembers {
       plan.network.latency_lo_ns = plan.network.latency_hi_ns = kHop.ns;
       plan.network.jitter_ns = 0;
       plan.network.rate_bytes_per_s = 100'000'000'000;
+      plan.network.window_bytes = std::uint64_t{64} << 20U;
       plan.network.short_permille = plan.network.pieces_permille = plan.network.apart_permille = 0;
       plan.network.busy_permille = 0;
     });
@@ -131,6 +132,19 @@ TEST_P(Hops, AnAdmitHasFour) {
 TEST_P(Hops, AnOuterStepOfASmallModelHasThree) {
   FarMembers far(members());
   for (int call = 0; call < 2; ++call) expect_hops(far.hops(small_all_reduce), 3);
+}
+
+// A chunk of a MiB is no multiple of a segment; there is room for all contributions at once.
+TEST_P(Hops, AnAllReduceOfAMibHasThreeOrFour) {
+  FarMembers far(members());
+  const auto mib = [](sim::World& world, std::uint32_t host) {
+    return world.launch(host, all_reduce(Tag{4}, (1U << 20U) / sizeof(float)));
+  };
+  for (int call = 0; call < 2; ++call) {
+    const double hops = far.hops(mib);
+    EXPECT_GE(hops, 3);
+    EXPECT_LE(hops, 4.1);
+  }
 }
 
 // With more members than keep links between all pairs, contributions and results go by relays (rule 59).
