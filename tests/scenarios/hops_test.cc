@@ -20,7 +20,8 @@ constexpr std::uint64_t kElements = 1024;  // f32: 4 KiB
 // A call, launched on one host.
 using Launch = std::function<CallId(sim::World& world, std::uint32_t host)>;
 
-// Members that are 40 ms away from each other and from the coordinator. Lines are so fast, and windows so large, that bytes take no time.
+// Members that are 40 ms away from each other and from the coordinator. Lines are so fast, and windows so large, that
+// bytes take no time.
 class FarMembers {
  public:
   explicit FarMembers(std::uint32_t members, std::uint32_t newcomers = 0)
