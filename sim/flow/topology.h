@@ -60,9 +60,9 @@ class Topology {
  private:
   struct Line {
     HostSet hosts;
-    Resource up;
-    Resource down;
-    std::uint32_t loss_ppm;
+    Resource up{};
+    Resource down{};
+    std::uint32_t loss_ppm = 0;
   };
   Resource add(std::uint64_t bytes_per_s, const Name& name);
   Resource add_way(std::uint32_t from, std::uint32_t to, std::uint64_t bytes_per_s);
