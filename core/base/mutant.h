@@ -105,8 +105,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "contributions that come before the rates of all ranks have no place") \
   X(kRelayFoldsOwnFirst, "relay-folds-own-first", "S2", kCommon, \
     "a relay of a grid adds its own contribution first, and not last") \
-  X(kRelayNeedsTheFinal, "relay-needs-the-final", "L1 L2 L4", kRare, \
-    "a rank of a grid refuses contributions to a piece until it has the final of the piece before in their room") \
+  X(kFinalStaysAtTheRelay, "final-stays-at-the-relay", "L1 L2 L4", kCommon, \
+    "a relay of a grid keeps finals to itself") \
   X(kRootDoneUnasked, "root-done-unasked", "S2", kNeedle, \
     "the root of a direct broadcast is done before all have launched the round") \
   X(kBlocksReversed, "blocks-reversed", "S2", kCommon, "the blocks of an exchange lie in the reverse order of ranks") \

@@ -141,7 +141,7 @@ bool DirectOperation::in_turn(std::size_t piece) const {
 
 bool DirectOperation::has_room_for(std::size_t piece) const {
   const auto before = before_in_room(piece);
-  return !before || (mutant(Mutant::kRelayNeedsTheFinal) ? finals_[*before].here : finals_[*before].folded);
+  return !before || finals_[*before].folded;
 }
 
 // The order of the ring, whoever owns the piece.
@@ -586,6 +586,7 @@ void DirectOperation::folded(std::size_t index, std::uint64_t checksum) {
 // It goes to all children that get it.
 void DirectOperation::complete_final(std::size_t index, std::uint64_t checksum) {
   finish_final(index, checksum);
+  if (!is_mine(index) && mutant(Mutant::kFinalStaysAtTheRelay)) return;
   const std::size_t end = first_[index] + children(index);
   for (std::size_t at = first_[index]; at < end; ++at) {
     if (exchanges_[at].departure != Departure::kNotOurs) make_ready(at, checksum);
