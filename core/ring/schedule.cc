@@ -113,10 +113,11 @@ std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element
 
 std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
                        std::uint32_t world, std::uint32_t root, Segmenting segmenting) {
-  LOCKSTEP_ASSERT(world > 0);
   std::vector<Piece> pieces;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   const Grid grid = grid_of(segmenting.algorithm, world);
+  const std::uint32_t owners = grid.owners();
+  LOCKSTEP_ASSERT(owners > 0);
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
     if (of_root) {
@@ -131,13 +132,13 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                 segmenting.formats);
     };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
-      cut_chunk(grid.owner(tensor % grid.owners()), {0, count}, kWholeBytes);
+      cut_chunk(grid.owner(tensor % owners), {0, count}, kWholeBytes);
       continue;
     }
     const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
-    for (std::uint32_t owner = 0; owner < grid.owners(); ++owner) {
-      Chunk chunk = chunk_of(owner, grid.owners(), count);
-      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / grid.owners();
+    for (std::uint32_t owner = 0; owner < owners; ++owner) {
+      Chunk chunk = chunk_of(owner, owners, count);
+      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / owners;
       cut_chunk(grid.owner(owner), chunk, segment);
     }
   }
@@ -152,6 +153,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
   std::uint64_t segments = 0;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   const std::uint32_t owners = grid_of(segmenting.algorithm, world).owners();
+  LOCKSTEP_ASSERT(owners > 0);
   for (const std::uint64_t count : counts) {
     if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
