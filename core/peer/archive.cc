@@ -72,11 +72,12 @@ void archive_stage(Archive& a, Round::Stage& stage) {
 }
 
 // Left out: sync, watch and the operation of the attempt, which are made anew of the request before they are loaded.
+// Left out: round.unclosed, without which the round looks at all admits once more.
 template <typename Archive>
 void Rounds::archive_of(Archive& a, Round& round) {
   a.all(round.order, round.call, round.request, round.what, round.launched, round.deadline, round.limit, round.key,
         round.generation, round.attempt, round.hash, round.watch_jobs, round.stop, round.completed_early, round.passing,
-        round.retries, round.traffic);
+        round.totals);
   archive_stage(a, round.stage);
   bool begun = round.operation() != nullptr;
   bool shares = round.sync != nullptr;

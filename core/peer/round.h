@@ -138,13 +138,14 @@ struct Ending {
 
 }  // namespace stage
 
-// Bytes of all attempts.
-struct Traffic {
-  std::uint64_t sent = 0;
+// Of all attempts.
+struct Totals {
+  std::uint32_t retries = 0;
+  std::uint64_t sent = 0;  // bytes
   std::uint64_t received = 0;
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(sent, received);
+    a.all(retries, sent, received);
   }
 };
 
@@ -186,8 +187,7 @@ struct Round {
   };
   std::optional<Unclosed> unclosed;
 
-  std::uint32_t retries = 0;
-  Traffic traffic;
+  Totals totals;
 
   [[nodiscard]] ring::Operation* operation() const { return attempt ? attempt->operation.get() : nullptr; }
   template <typename One>

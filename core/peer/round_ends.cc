@@ -12,7 +12,7 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   Outcome outcome = outcome_of(round.request, status, std::move(text));
   outcome.round = round.key.value_or(RoundKey{});
   outcome.attempt = round.generation;
-  outcome.retries = round.retries;
+  outcome.retries = round.totals.retries;
   if (status != Status::kOk) return outcome;
   const Attempt& attempt = *round.attempt;
   const Request& request = round.request;
@@ -78,8 +78,8 @@ RoundEnds::Step RoundEnds::drive(Round& round) {
     return Step::kAgain;
   }
   Outcome& outcome = *round.ending()->outcome;
-  outcome.bytes_sent = round.traffic.sent;
-  outcome.bytes_received = round.traffic.received;
+  outcome.bytes_sent = round.totals.sent;
+  outcome.bytes_received = round.totals.received;
   context_.jobs.close(round.watch_jobs);
   if (!round.completed_early) context_.complete(round.call, std::move(outcome));
   return Step::kOver;
@@ -116,8 +116,8 @@ bool RoundEnds::end_operation(Round& round) {
     start_jobs(round);
     if (operation.jobs_running() > 0 && !mutant(Mutant::kToldBeforeRestore)) return false;
   }
-  round.traffic.sent += operation.bytes_sent();
-  round.traffic.received += operation.bytes_received();
+  round.totals.sent += operation.bytes_sent();
+  round.totals.received += operation.bytes_received();
   context_.jobs.close(attempt.jobs);
   attempt.operation.reset();
   announcements_.eager().drop(attempt.key, attempt.generation);

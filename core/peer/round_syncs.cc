@@ -96,8 +96,8 @@ void RoundSyncs::end(Round& round, bool is_member) {
     outcome.lineage = state::lineage_of(outcome.lineage, outcome.root);
     note_replaced(round, outcome);
   }
-  round.traffic.sent = sync.bytes_sent();
-  round.traffic.received = sync.bytes_received();
+  round.totals.sent = sync.bytes_sent();
+  round.totals.received = sync.bytes_received();
 }
 
 // The caller chose it (a strategy, a checkpoint, shards that must have a revision in common). People want to know.

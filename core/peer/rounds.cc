@@ -597,7 +597,7 @@ void Rounds::give_up(Round& round, const wire::Propose& change, bool cut) {
     return RoundEnds::begin(round, ends_.outcome_of(round, lost ? Status::kPeerLost : Status::kWorldChanged, why),
                             true);
   }
-  ++round.retries;
+  ++round.totals.retries;
   context_.note(
       {.kind = trace::Kind::kRoundRetried, .view = change.view.number, .peer = {}, .round = *round.key, .text = {}});
   RoundEnds::begin(round, std::nullopt, true);

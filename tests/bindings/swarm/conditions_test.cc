@@ -45,7 +45,7 @@ TEST(Conditions, ErrorsNameTheirPlace) {
   EXPECT_THAT(error_of("peers = 3\nwork = [\"all_reduce 8\"]\n").text,
               HasSubstr("work applies to the simulator's own"));
   EXPECT_THAT(error_of("peers = 3\n[[do]]\nat = \"2s\"\nskip = \"b\"\n").text, HasSubstr("skip is a fault"));
-  EXPECT_EQ(error_of("peers = 99").status, Status::kInvalidArgument);
+  EXPECT_EQ(error_of("peers = 1025").status, Status::kInvalidArgument);
 }
 
 TEST(Conditions, ChurnIsDrawnFromTheSeedAndSparesOneFounder) {

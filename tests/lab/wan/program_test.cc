@@ -314,7 +314,9 @@ TEST(WanProgram, YardsticksKnowWhichLibrariesThereAre) {
 // Programs in the place of the yardsticks. `gloo` is the shell script of the one for Gloo.
 class FakeYardsticks {
  public:
-  explicit FakeYardsticks(const std::string& gloo) : folder_(::testing::TempDir() + "wan-yardsticks") {
+  // In a folder of its own: tests run side by side.
+  explicit FakeYardsticks(const std::string& gloo)
+      : folder_(fmt::format("{}wan-yardsticks-{}", ::testing::TempDir(), ::getpid())) {
     std::filesystem::create_directories(folder_);
     const std::string program = folder_ + "/yardstick_gloo";
     std::ofstream(program) << "#!/bin/sh\n" << gloo;
