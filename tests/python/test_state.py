@@ -644,6 +644,7 @@ def test_a_newcomer_fetches_while_it_waits(
         if number == 0:
             thread.start()
         until(lambda: run.fetching == 1)
+        run.barrier(tag=8, timeout=IN_TIME)  # all have seen it: with the first publication the fetch may be over
         publication = None
         if form == "blocking":
             run.publish(state, stable=stable, tag=9)
