@@ -56,7 +56,7 @@ struct Cohort {
   std::size_t early_text_bytes = 0;                     // of the texts of these verdicts
   std::map<PeerId, PendingAdmit> pending_admits;        // of other members
   std::uint64_t admit_changes = 0;                      // of pending_admits
-  PeerId last_admit;                                    // whose the last change added; nobody: the change took some out
+  PeerId last_admit;                                    // the member whose admit came last; nobody after a removal
 
   // `first_use`: Options::first_use.
   static Cohort founded(const wire::View& view, GroupId group, std::uint32_t first_use = 0);

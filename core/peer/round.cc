@@ -62,15 +62,10 @@ std::optional<Rank> Attempt::other(PeerId peer) const {
 
 std::optional<Rank> Attempt::linked(PeerId peer) const {
   const std::optional<Rank> there = other(peer);
-  const bool apart =
-      there && algorithm == wire::Algorithm::kGrid && !ring::Grid::square(world()).are_linked(rank.value, there->value);
-  return apart ? std::nullopt : there;
+  return there && ring::grid_of(algorithm, world()).are_linked(rank.value, there->value) ? there : std::nullopt;
 }
 
-std::uint32_t Attempt::linked_ranks() const {
-  if (algorithm != wire::Algorithm::kGrid) return direct ? world() - 1 : 2;
-  return ring::Grid::square(world()).most_children();
-}
+std::uint32_t Attempt::linked_ranks() const { return direct ? ring::grid_of(algorithm, world()).most_children() : 2; }
 
 void Attempt::agree(PeerId member, const wire::Done& done) {
   const auto at = std::find(ring->begin(), ring->end(), member);

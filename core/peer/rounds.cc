@@ -523,8 +523,8 @@ void Rounds::refuse_if_closed(Round& round) {
   }
 }
 
-// A member that has called admit without launching this round; nobody: there is none. Of a thousand members each hears
-// of a thousand admits, so one that is known not to close the round is not looked at again.
+// Returns a member that has called admit without launching this round, or nobody if there is none. Each of a thousand
+// members hears of a thousand admits, so an admit that is known not to close the round is not looked at again.
 PeerId Rounds::member_that_closes(const Round& round, const Cohort& cohort, const Cohort::Roster& members) {
   const auto closes = [&](const auto& entry) {
     const auto& [peer, admit] = entry;

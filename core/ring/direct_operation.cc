@@ -126,7 +126,7 @@ std::span<const std::uint32_t> DirectOperation::pieces_between(std::uint32_t par
   return in_row ? lanes_[grid_.column_of(parent)] : owned_[parent];
 }
 
-// The piece whose contributions have lain in the same room; nothing: they are the first ones there.
+// Returns the piece whose contributions lay in the same room before; nullopt if no contributions did.
 std::optional<std::size_t> DirectOperation::before_in_room(std::size_t piece) const {
   const std::uint32_t ordinal = ordinals_[piece];
   if (turns_ == 0 || ordinal < turns_ || mutant(Mutant::kOutOfTurn)) return std::nullopt;

@@ -51,7 +51,7 @@ class Grid {
   [[nodiscard]] constexpr bool collects(std::uint32_t rank, std::uint32_t owner) const {
     return column_of(rank) == column_of(owner);
   }
-  // Where this rank, which is not the owner, sends its contribution, or that of its row.
+  // The rank to which this rank sends its contribution, or that of its row. This rank does not own the piece.
   [[nodiscard]] constexpr std::uint32_t parent(std::uint32_t rank, std::uint32_t owner) const {
     return collects(rank, owner) ? owner : rank_at(row_of(rank), column_of(owner));
   }
@@ -66,7 +66,7 @@ class Grid {
     const std::uint32_t behind = index - relays(rank, owner) + 1;
     return first_of(row) + (column_of(rank) + behind) % length_of(row);
   }
-  // Nothing: it is none of them.
+  // Returns the index of this child; nullopt if the rank is no child.
   [[nodiscard]] constexpr std::optional<std::uint32_t> index_of_child(std::uint32_t rank, std::uint32_t owner,
                                                                       std::uint32_t child) const {
     if (!collects(rank, owner) || child == rank) return std::nullopt;
@@ -102,7 +102,7 @@ class Grid {
   std::uint32_t rows_;
 };
 
-// What an all-reduce with this algorithm takes, which is not the ring.
+// The rows in which ranks stand with this algorithm: one row, except in a grid.
 constexpr Grid grid_of(wire::Algorithm algorithm, std::uint32_t world) {
   return algorithm == wire::Algorithm::kGrid ? Grid::square(world) : Grid::row(world);
 }

@@ -1,5 +1,5 @@
-// Who adds up what in a grid, written a second time from rule 59 of docs/protocol.md: as lists of ranks, where the core
-// computes places.
+// The order of the sums in a grid, written a second time from rule 59 of docs/protocol.md. This file lists ranks, where
+// the core computes places.
 #pragma once
 
 #include <cstdint>

@@ -36,6 +36,11 @@ void BenchFlags::declare(CLI::App& command) {
   command.add_option("--lockstep", bench.lockstep, "the `lockstep` command")->capture_default_str();
 }
 
+nlohmann::json json_head(const std::string& path, const Topology& topology) {
+  return {
+      {"version", 1}, {"topology", path}, {"name", topology.name}, {"peers", topology.peers}, {"mtu", topology.mtu}};
+}
+
 void needs_two_peers(const Topology& topology, const std::string& path) {
   if (topology.peers < 2) throw Failure(kExitUsage, path + ": a collective needs two peers");
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/lab/wan/measurement.h"
 #include "tests/lab/wan/topology.h"
 
@@ -20,6 +22,9 @@ struct BenchFlags {
 
   void declare(CLI::App& command);
 };
+
+// What every report as JSON begins with. `path`: of the topology.
+nlohmann::json json_head(const std::string& path, const Topology& topology);
 
 // Throws Failure.
 void needs_two_peers(const Topology& topology, const std::string& path);

@@ -166,14 +166,10 @@ int show_times(MeasureOptions options) {
     rows.push_back(json_of(row, topology.peers));
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"version", 1},
-                                      {"topology", options.topology},
-                                      {"name", topology.name},
-                                      {"peers", topology.peers},
-                                      {"mtu", topology.mtu},
-                                      {"tcp", tcp},
-                                      {"rows", rows}}
-                           .dump(2));
+    nlohmann::json all = json_head(options.topology, topology);
+    all["tcp"] = tcp;
+    all["rows"] = rows;
+    fmt::print("{}\n", all.dump(2));
   } else {
     fmt::print(
         "# lines: what the slowest line of the ring a, b, ... needs for its 2(n-1)/n; latency: of its 2(n-1) hops;\n"

@@ -129,13 +129,9 @@ int show_syncs(SyncOptions options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"version", 1},
-                                      {"topology", options.topology},
-                                      {"name", topology.name},
-                                      {"peers", topology.peers},
-                                      {"mtu", topology.mtu},
-                                      {"rows", list}}
-                           .dump(2));
+    nlohmann::json all = json_head(options.topology, topology);
+    all["rows"] = list;
+    fmt::print("{}\n", all.dump(2));
   } else {
     fmt::print(
         "# lines: what the sources' lines, and the newcomer's, take for the state in full packets; of first: the rate, "

@@ -178,14 +178,10 @@ int show_yardsticks(YardsticksOptions options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"version", 1},
-                                      {"topology", options.topology},
-                                      {"name", topology.name},
-                                      {"peers", topology.peers},
-                                      {"mtu", topology.mtu},
-                                      {"congestion_control", options.bench.congestion_control},
-                                      {"rows", rows}}
-                           .dump(2));
+    nlohmann::json all = json_head(options.topology, topology);
+    all["congestion_control"] = options.bench.congestion_control;
+    all["rows"] = rows;
+    fmt::print("{}\n", all.dump(2));
   } else {
     fmt::print("# limit: two hops of the longest way, and 2(n-1)/n of the tensor through the slowest line\n");
   }
