@@ -94,6 +94,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment that arrives twice is folded twice") \
   X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "a segment is awaited from a closed stream") \
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
+  X(kNewUseNewStream, "new-use-new-stream", "P1", kNeedle, \
+    "a link that gets another use before it is welcomed is dialled again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \
   X(kReducesAtRankZero, "reduces-at-rank-zero", "S2", kCommon, "a reduce ends at rank 0 instead of its root") \
   X(kFoldsFromTheOwner, "folds-from-the-owner", "S2", kRare, \

@@ -75,7 +75,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
     link.address = wanted.address;
-    if (std::exchange(link.use, wanted.use) != wanted.use && !fresh) dial_again(peer, link, now, out);
+    if (std::exchange(link.use, wanted.use) != wanted.use && !fresh) greet_again(peer, link, now, out);
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = link.avoided = now;
     const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && peer < options_.id;
@@ -151,9 +151,9 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   set_timer(now + options_.dial_timeout);
 }
 
-// A greeting says the use of its link. A peer that does not want a link for one use keeps the stream and does not
-// welcome it, although it would want the link for another use.
-void Mesh::dial_again(PeerId peer, Link& link, Instant now, Effects& out) {
+// Rule 44: a greeting says the use of its link. A peer that does not want a link for one use keeps the stream and does
+// not welcome it, although it would want the link for another use. The stream stays: its welcome may be on its way.
+void Mesh::greet_again(PeerId peer, Link& link, Instant now, Effects& out) {
   if (!link.dials || link.use == wire::LinkUse::kRing) return;
   for (std::uint16_t i = 0; i < link.width(); ++i) {
     Stripe& stripe = link.stripes[i];
@@ -163,7 +163,12 @@ void Mesh::dial_again(PeerId peer, Link& link, Instant now, Effects& out) {
     if (stripe.stream.value == 0) {
       dial(peer, link, StripeIndex{i}, now, out);
     } else if (Flow& flow = flows_.at(stripe.stream); flow.kind == Kind::kGreeting) {
-      drop(flow, false, now, out);
+      if (mutant(Mutant::kNewUseNewStream)) {
+        drop(flow, false, now, out);
+      } else {
+        touch(flow);
+        greet(flow, link);
+      }
     }
   }
 }
@@ -199,6 +204,10 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   Link& link = links_.at(flow.peer);
   link.round_trip = in.round_trip;
   flow.channel.writer.preamble();
+  greet(flow, link);
+}
+
+void Mesh::greet(Flow& flow, const Link& link) {
   const LinkKey& key = flow.is_prefetch ? link.key : *key_;
   const bool knocks = flow.stripe == kKnock;
   const StripeIndex stripe = knocks ? StripeIndex{0} : flow.stripe;
@@ -293,6 +302,11 @@ void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& 
     }
     return drop(flow, false, now, out);
   }
+  if (const auto* link = std::get_if<wire::Link>(&message); link != nullptr && is_greeting_again(flow, *link)) {
+    flow.use = link->use;
+    if (flow.kind == Kind::kParked && key_) tell_caller(flow);
+    return;
+  }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
   if (flow.is_prefetch) return on_prefetch_message(flow, message, now, out);
@@ -366,6 +380,12 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   }
   attach_parked(flow, now, out);
   if (key_) tell_caller(flow);
+}
+
+// Only the use may be another.
+bool Mesh::is_greeting_again(const Flow& flow, const wire::Link& link) const {
+  return !flow.is_prefetch && link.from < link.to && link.from == flow.peer && link.to == options_.id &&
+         link.stripe == flow.stripe && link.stripes == flow.stripes && link.key == flow.key;
 }
 
 // Rule 3: of the streams with the key that no link waits for, the oldest go when there are too many.

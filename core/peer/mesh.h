@@ -218,7 +218,9 @@ class Mesh {
   // Takes memory back from one stream; true once it holds none.
   bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
-  void dial_again(PeerId peer, Link& link, Instant now, Effects& out);
+  // The use of a link that this peer dials is another now.
+  void greet_again(PeerId peer, Link& link, Instant now, Effects& out);
+  void greet(Flow& flow, const Link& link);
   // A member has greeted for a link that this peer does not want: its owner may want it now.
   void tell_caller(const Flow& flow);
   void knock(PeerId peer, Link& link, Instant now, Effects& out);
@@ -237,6 +239,7 @@ class Mesh {
   void on_prefetch_message(Flow& flow, const wire::Message& message, Instant now, Effects& out);
   void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
+  [[nodiscard]] bool is_greeting_again(const Flow& flow, const wire::Link& link) const;
   void attach_parked(Flow& flow, Instant now, Effects& out);
   void bring_up(Flow& flow, Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);

@@ -58,6 +58,17 @@ SlowestLink slowest_link(const Plan& plan) {
   return slowest;
 }
 
+// Owners that take turns send the next piece when the final of an earlier one has arrived: a round trip for each turn,
+// two in a grid. Two members own the most pieces each.
+double turns_of(const Plan& plan, double bytes) {
+  constexpr double kLargestSegment = 262'144;
+  if (plan.links.turns == 0) return 0;
+  const double segment =
+      plan.links.segment_bytes == 0 ? kLargestSegment : static_cast<double>(plan.links.segment_bytes);
+  const double round_trips = plan.program.grids ? 2 : 1;
+  return round_trips * (bytes / segment / 2 / plan.links.turns);
+}
+
 }  // namespace
 
 Duration round_trip_of(const Plan& plan) {
@@ -98,6 +109,7 @@ Duration time_of_step(const Plan& plan) {
     ns += passes * bytes * 1e9 / static_cast<double>(link.bytes_per_s);
     ns += passes * bytes / 1024 * static_cast<double>(plan.delays.kernel_ns_per_kib);
     ns += 2.0 * plan.peers * static_cast<double>(link.latency_ns);
+    ns += turns_of(plan, bytes) * static_cast<double>(round_trip_of(plan).ns);
   }
   constexpr double kLongest = 1e17;  // three years
   return nanoseconds(static_cast<std::int64_t>(std::min(ns, kLongest)));

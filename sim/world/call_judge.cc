@@ -60,14 +60,7 @@ void CallJudge::judge_collective(const SimProcess& process, const Call& call, bo
                                 call.launch.cohort.value;  // number of cohorts that the call passed through
   const wire::View* const founding = checkers_.membership.founding(outcome.round.cohort);
   if (!chronicle_.over()) chronicle_.check("S10", checkers_.refusals.ended(call, founding, find));
-  // The links of a direct call, or of an exchange, may be dialled while it is under way. If a transfer or a sync wants
-  // one, too, its use changes, and a stream on which the other end has sent already is dialled again.
-  const bool others_dial = plan_.program.transfers || plan_.state.shared;
-  const bool over_all_pairs =
-      oracle::is_direct(outcome) || oracle::is_grid(outcome) || oracle::is_exchange(call.request.collective);
-  const std::uint64_t redialled = over_all_pairs && others_dial ? 1 : 0;
-  chronicle_.check("P1",
-                   check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts + redialled));
+  chronicle_.check("P1", check_bytes_sent(call, checkers_.causes.disturbances(call, founding, find) + cohorts));
   if (!chronicle_.over() && options_.guests == nullptr) chronicle_.check("P2", check_time_of(process, call));
   if (!chronicle_.over()) {
     const wire::View* const attempt = checkers_.membership.beginning(outcome.attempt);

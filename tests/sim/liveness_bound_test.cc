@@ -30,6 +30,20 @@ TEST(LivenessBound, GrowsWithTheWorkAndTheSlowestLink) {
   EXPECT_EQ(liveness_bound(plan), lockstep::seconds(50 + 30 * (80 + 10))) << "newcomers wait for the next admit";
 }
 
+// 100 segments of which each of two members owns 50.
+TEST(LivenessBound, EachTurnOfAnOwnerTakesARoundTrip) {
+  Plan plan;
+  plan.program.work = {{wire::Collective::kAllReduce, 1500, DataType::kU64}};
+  plan.links.segment_bytes = 120;
+  const Duration without = time_of_step(plan);
+  plan.links.turns = 1;
+  EXPECT_EQ((time_of_step(plan) - without).ns, 50 * round_trip_of(plan).ns);
+  plan.links.turns = 5;
+  EXPECT_EQ((time_of_step(plan) - without).ns, 10 * round_trip_of(plan).ns);
+  plan.program.grids = true;
+  EXPECT_EQ((time_of_step(plan) - without).ns, 20 * round_trip_of(plan).ns) << "to the relay, and to the owner";
+}
+
 TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {
   if (kSanitized) GTEST_SKIP() << "one long run, of what shorter ones do, too";
   const Result<Scenario> scenario = scenario_from_text(R"(

@@ -67,9 +67,9 @@ TEST(LyingNeighbour, UnexpectedSegmentsEndTheirStream) {
       {"a final before our part of it has gone", sends({segment(kFinal, 0)}), "no round expects"},
       {"a wrong checksum", sends({segment(kSum, 2)}, 1), "checksum is wrong"},
       {"a message of others", [](Peer3& r) { r.low->say(wire::Pending{1}); }, "neighbours do not send"},
-      {"a greeting again",
+      {"another greeting",
        [](Peer3& r) {
-         r.low->say(wire::Link{kLow, kMe, {}, 1, kKey});
+         r.low->say(wire::Link{kLow, kMe, {}, 2, kKey});
        },
        "neighbours do not send"},
       {"noise", [](Peer3& r) { r.low->say_bytes(std::vector<std::byte>(100, std::byte{0xa5})); }, "header"},

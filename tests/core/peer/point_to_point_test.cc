@@ -263,13 +263,17 @@ class TransfersAcross : public ::testing::Test {
   }
   // The greeting of the next dial to this member. Nothing: there is none.
   const wire::Link* greeting_to(PeerId to) {
+    const FarEnd* const end = next_stream_to(to);
+    return end == nullptr ? nullptr : end->last<wire::Link>();
+  }
+  const FarEnd* next_stream_to(PeerId to) {
     run.me.pass(milliseconds(20));
     run.me.run();
     for (FarEnd* end : run.me.streams.dialling()) {
       if (end->dialled() != address_of(static_cast<std::uint8_t>(to.low))) continue;
       run.me.streams.open(*end);
       run.me.run();
-      return end->last<wire::Link>();
+      return end;
     }
     return nullptr;
   }
@@ -285,15 +289,15 @@ TEST_F(TransfersAcross, KnockAtAMemberThatDials) {
   EXPECT_EQ(knock->use, wire::LinkUse::kTransfer);
 }
 
-TEST_F(TransfersAcross, DialAgainWithTheirUse) {
-  const wire::Link* const first = greeting_to(kIsDialled);
-  ASSERT_NE(first, nullptr);
-  EXPECT_EQ(first->use, wire::LinkUse::kDirect);
+TEST_F(TransfersAcross, GreetAgainWithTheirUse) {
+  const FarEnd* const stream = next_stream_to(kIsDialled);
+  ASSERT_NE(stream, nullptr);
+  ASSERT_NE(stream->last<wire::Link>(), nullptr);
+  EXPECT_EQ(stream->last<wire::Link>()->use, wire::LinkUse::kDirect);
   run.me.send(kIsDialled, kTag, 100);
   run.me.run();
-  const wire::Link* const again = greeting_to(kIsDialled);
-  ASSERT_NE(again, nullptr);
-  EXPECT_EQ(again->use, wire::LinkUse::kTransfer);
+  EXPECT_EQ(stream->last<wire::Link>()->use, wire::LinkUse::kTransfer);
+  EXPECT_EQ(greeting_to(kIsDialled), nullptr) << "no other stream";
 }
 
 // Neighbours want their link on both sides.

@@ -433,100 +433,69 @@ TEST(LinkProgress, DialsThatDripDoNotPutOffTheReportOfALinkWithoutAStream) {
 }
 
 // The member across does not welcome a stream for peer commits while it does not want such a link, but it would go
-// direct.
-TEST(LinkProgress, ADirectCallDialsAgainALinkThatWasDialledForAnotherUse) {
+// direct. Its welcome may be on its way, too, and segments behind it.
+TEST(LinkProgress, ADirectCallGreetsAgainOnAStreamThatWasDialledForAnotherUse) {
   Across run;
   ASSERT_NE(run.far->last<wire::Link>(), nullptr);
   EXPECT_EQ(run.far->last<wire::Link>()->use, wire::LinkUse::kRing);
   run.pass(milliseconds(500));
   run.launch_direct();
-  EXPECT_TRUE(run.far->shown_out());
-  run.pass(kStep);
-  FarEnd* const next = run.open_next();
-  ASSERT_NE(next, nullptr);
-  ASSERT_NE(next->last<wire::Link>(), nullptr);
-  EXPECT_EQ(next->last<wire::Link>()->use, wire::LinkUse::kDirect);
-  next->greet();
-  next->say(wire::LinkWelcome{});
-  run.pass(seconds(2));
-  EXPECT_EQ(run.report(), nullptr);
-  run.launch_direct();
-  EXPECT_FALSE(next->shown_out());
-}
-
-// A member across the ring that has the Done of all lets the link go. This peer may still wait for the Done of another.
-TEST(LinkProgress, ADoneDirectCallReportsNoLinkToAMemberThatIsDone) {
-  for (const bool is_done : {true, false}) {
-    Across run;
-    run.launch_direct();
-    run.pass(kStep);
-    FarEnd* const far = run.open_next();
-    ASSERT_NE(far, nullptr);
-    far->greet();
-    far->say(wire::LinkWelcome{});
-    run.me.run();
-    const std::array<FarEnd*, 4> ends = {run.low, nullptr, run.high, far};
-    constexpr std::uint32_t kChunk = 3 * sizeof(float);
-    const auto segment = [](wire::Phase phase, std::uint32_t index) {
-      return wire::Segment{Peer3::key(), AttemptId{1}, phase, SegmentIndex{index}, kChunk};
-    };
-    const std::uint64_t checksum = lockstep::checksum(std::vector<std::byte>(kChunk));
-    for (std::uint32_t rank : {0U, 2U, 3U}) {
-      const auto* ready = ends[rank]->last<wire::Ready>();
-      ASSERT_NE(ready, nullptr);
-      ends[rank]->say(*ready);
-      run.me.run();
-      ends[rank]->say_segment(segment(wire::Phase::kReduceScatter, 1), std::byte{}, checksum);
-      ends[rank]->say_segment(segment(wire::Phase::kAllGather, rank), std::byte{}, checksum);
-      run.me.run();
-    }
-    const auto* done = run.coordinator->last<wire::Done>();
-    ASSERT_NE(done, nullptr);
-    run.low->say(*done);
-    if (is_done) far->say(*done);
-    run.me.run();
-    far->hang_up();
-    run.pass(seconds(5));
-    EXPECT_EQ(run.report() != nullptr, !is_done);
-  }
-}
-
-// The pauses between dials that are refused.
-void expect_growing_pauses(Lines& run, PeerId member) {
-  const Duration pauses[] = {milliseconds(10),  milliseconds(20),  milliseconds(40),  milliseconds(80),
-                             milliseconds(160), milliseconds(320), milliseconds(500), milliseconds(500)};
-  for (const Duration pause : pauses) {
-    run.pass(pause - kTick, {}, kTick);
-    EXPECT_EQ(run.dial_to(member), nullptr) << pause.ns;
-    run.pass(kTick, {}, kTick);
-    ASSERT_NE(run.dial_to(member), nullptr) << pause.ns;
-    run.me.streams.refuse(*run.dial_to(member));
-    run.me.run();
-  }
-}
-
-TEST(LinkDials, AStripeIsDialledAgainAtOnceThenEverMoreSlowly) {
-  Lines run;
-  for (int times = 0; times < 2; ++times) {
-    run.high->hang_up();
-    run.me.run();
-    expect_growing_pauses(run, kHigh);
-    run.pass(milliseconds(500));
-    run.high = run.welcome(kHigh);
-    ASSERT_NE(run.high, nullptr);
-  }
-}
-
-// Rule 44: the member with the smaller id must dial.
-TEST(LinkDials, AMemberIsAskedToDialEverMoreSlowly) {
-  constexpr PeerId kDials{2, 2};
-  Lines run({kLow, kMe, kHigh, kDials}, 1024, false);
-  run.me.send(kDials, Tag{3}, 100);
-  run.pass(kTick, {}, kTick);
-  ASSERT_NE(run.dial_to(kDials), nullptr);
-  run.me.streams.refuse(*run.dial_to(kDials));
+  EXPECT_FALSE(run.far->shown_out());
+  EXPECT_EQ(run.far->count<wire::Link>(), 2U);
+  EXPECT_EQ(run.far->last<wire::Link>()->use, wire::LinkUse::kDirect);
+  run.far->greet();
+  run.far->say(wire::LinkWelcome{});
   run.me.run();
-  expect_growing_pauses(run, kDials);
+  EXPECT_NE(run.far->last<wire::Ready>(), nullptr);
+  EXPECT_EQ(run.open_next(), nullptr);
+}
+
+// The other side of that: a member dials this peer, and changes the use of the link before or after the welcome.
+class GreetedAgain : public ::testing::Test {
+ protected:
+  static constexpr PeerId kCaller{2, 2};
+  static constexpr PeerId kOther{10, 10};
+  static constexpr wire::Link kFirst{kCaller, kMe, {}, 2, kKey, wire::LinkUse::kRing};
+  GreetedAgain() {
+    caller.greet();
+    say(kFirst);
+  }
+  void say(const wire::Link& link) {
+    caller.say(link);
+    run.me.run();
+  }
+
+  Lines run{{kCaller, kLow, kMe, kHigh, kOther}, 1024, false};
+  FarEnd& caller = run.me.streams.accept(address_of(2));
+};
+
+TEST_F(GreetedAgain, TheNewUseIsTakenOnTheSameStream) {
+  EXPECT_EQ(caller.last<wire::LinkWelcome>(), nullptr);
+  wire::Link again = kFirst;
+  again.use = wire::LinkUse::kTransfer;
+  say(again);
+  EXPECT_NE(caller.last<wire::LinkWelcome>(), nullptr);
+  say(kFirst);
+  EXPECT_EQ(caller.count<wire::LinkWelcome>(), 1U);
+  EXPECT_FALSE(caller.shown_out());
+}
+
+TEST_F(GreetedAgain, NothingElseMayChange) {
+  const std::array<wire::Link, 5> wrong = {{{kLow, kMe, {}, 2, kKey, wire::LinkUse::kTransfer},
+                                            {kCaller, kHigh, {}, 2, kKey, wire::LinkUse::kTransfer},
+                                            {kCaller, kMe, StripeIndex{1}, 2, kKey, wire::LinkUse::kTransfer},
+                                            {kCaller, kMe, {}, 3, kKey, wire::LinkUse::kTransfer},
+                                            {kCaller, kMe, {}, 2, LinkKey{1, 2}, wire::LinkUse::kTransfer}}};
+  for (const wire::Link& link : wrong) {
+    FarEnd& other = run.me.streams.accept(address_of(2));
+    other.greet();
+    other.say(kFirst);
+    run.me.run();
+    ASSERT_FALSE(other.shown_out());
+    other.say(link);
+    run.me.run();
+    EXPECT_TRUE(other.shown_out()) << &link - wrong.data();
+  }
 }
 
 // Streams that nobody welcomed were dialled ever more slowly.
