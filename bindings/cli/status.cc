@@ -19,6 +19,7 @@
 
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
+#include "bindings/cli/default_ways.h"
 #include "bindings/cli/size.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -87,6 +88,8 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
     j["members"].push_back(std::move(m));
     j["rings"][std::to_string(member.group.value)].push_back(id_text(member.id));
   }
+  j["default_ways"] = nlohmann::json::array();
+  for (const DefaultWay& way : default_ways(reply.view)) j["default_ways"].push_back(way.json());
   j["waiting"] = nlohmann::json::array();
   for (const wire::Member& member : reply.waiting) j["waiting"].push_back(json_of(member));
   j["rounds"] = nlohmann::json::array();
@@ -165,6 +168,7 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
   if (!reply.view.members.empty()) {
     print_members(reply.view);
     print_rings(reply.view);
+    for (const DefaultWay& way : default_ways(reply.view)) fmt::print("{}\n", way.text());
   }
   for (const wire::Member& member : reply.waiting) {
     fmt::print("waiting: {} {} at {}\n", short_id(member.id), member.name, member.address.text());
