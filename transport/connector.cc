@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <asio/error.hpp>
 #include <asio/ip/v6_only.hpp>
 #include <asio/post.hpp>
@@ -39,9 +38,6 @@ constexpr int kUserTimeoutMs = 30'000;
 // Paths with at least this round trip are paced: their queues do not hold a window that is sent in one burst. Shorter
 // paths do not need pacing, which costs a timer.
 constexpr Duration kPacedRoundTrip = milliseconds(5);
-// On paths up to this round trip, BBR is replaced. BBR paces every stream by its estimate of the path: 16 MiB between
-// two peers on loopback took 1.25 times as long as with CUBIC or Reno.
-constexpr Duration kShortRoundTrip = milliseconds(1);
 
 // Connections that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
@@ -53,19 +49,6 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 template <typename Int>
 bool set(Socket& socket, int level, int option, Int value) {
   return ::setsockopt(socket.native_handle(), level, option, &value, sizeof(value)) == 0;
-}
-
-bool set_congestion_control(Socket& socket, std::string_view name) {
-  return ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
-                      static_cast<socklen_t>(name.size())) == 0;
-}
-
-// Whether the congestion control is "bbr" or a later version of it.
-bool paces_always(Socket& socket) {
-  std::array<char, 16> name{};  // TCP_CA_NAME_MAX of Linux
-  socklen_t size = name.size();
-  return ::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0 &&
-         std::string_view(name.data(), size).starts_with("bbr");
 }
 
 // 0 if the kernel does not report it.
@@ -139,7 +122,11 @@ std::error_code give_anew(Socket& socket) {
 }  // namespace
 
 Connector::Connector(asio::io_context& io, Options options, Log log)
-    : io_(io), options_(std::move(options)), log_(std::move(log)), acceptor_(io), pause_(io) {}
+    : io_(io),
+      congestion_control_(std::move(options.congestion_control), log),
+      log_(std::move(log)),
+      acceptor_(io),
+      pause_(io) {}
 
 void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
   const tcp::endpoint endpoint = to_endpoint(to);
@@ -167,12 +154,7 @@ void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);
-    Duration round_trip;
-    if (!result) {
-      round_trip = round_trip_of(socket);
-      suit_to_path(socket, round_trip);
-    }
-    done(result, round_trip);
+    done(result, result ? Path{} : suit_to_path(socket));
   });
 }
 
@@ -191,23 +173,13 @@ void Connector::configure(Socket& socket) {
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
   // SO_SNDBUF and SO_RCVBUF stay unset: setting them disables the kernel's automatic tuning. asio sends with
   // MSG_NOSIGNAL, so there is no SIGPIPE.
-
-  const std::string& name = options_.congestion_control;
-  if (name.empty() || set_congestion_control(socket, name)) return;
-  const std::error_code error(errno, std::system_category());
-  if (std::exchange(said_congestion_refused_, true) || !log_) return;
-  log_(
-      fmt::format("congestion control '{}' refused ({}): going on with the system's default; see "
-                  "/proc/sys/net/ipv4/tcp_available_congestion_control",
-                  name, error.message()));
+  congestion_control_.set_named(socket.native_handle());
 }
 
-void Connector::suit_to_path(Socket& socket, Duration round_trip) {
-  if (round_trip == Duration{}) return;
-  if (round_trip >= kPacedRoundTrip) return pace(socket);
-  if (round_trip >= kShortRoundTrip || !options_.congestion_control.empty() || !paces_always(socket)) return;
-  // The system's administrator decides which algorithms exist and which of them an unprivileged program may choose.
-  set_congestion_control(socket, "cubic") || set_congestion_control(socket, "reno");
+Connector::Path Connector::suit_to_path(Socket& socket) {
+  const Duration round_trip = round_trip_of(socket);
+  if (round_trip >= kPacedRoundTrip) pace(socket);
+  return {round_trip, congestion_control_.suit_to_path(socket.native_handle(), round_trip)};
 }
 
 Result<io::Address> Connector::listen(const ListenPlan& plan, OnAccepted accepted) {
@@ -294,8 +266,8 @@ void Connector::accept_waiting() {
     if (error) continue;  // the remote host closed the connection before accept (accept(2): treat it as a retry)
     said_out_of_descriptors_ = false;
     configure(socket);
-    suit_to_path(socket, round_trip_of(socket));
-    accepted_(std::move(socket), to_address(from));
+    const Path path = suit_to_path(socket);
+    accepted_(std::move(socket), to_address(from), path);
     if (!acceptor_.is_open()) return;
   }
   wait_for_connections();

@@ -14,6 +14,7 @@
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/io/stream.h"
+#include "transport/congestion_control.h"
 #include "transport/forks.h"
 #include "transport/log.h"
 
@@ -33,12 +34,15 @@ struct ListenPlan {
 class Connector {
  public:
   struct Options {
-    // Empty: the system's default, except that a version of BBR is replaced by CUBIC or Reno on short paths.
-    std::string congestion_control;
+    std::string congestion_control;  // `name` of CongestionControl
   };
-  // `round_trip`: as measured by the kernel; 0 after an error, or if the kernel does not report it.
-  using OnDialled = std::function<void(std::error_code, Duration round_trip)>;
-  using OnAccepted = std::function<void(Socket, io::Address from)>;
+  // The path of an open stream, as the kernel reports it. All empty after an error.
+  struct Path {
+    Duration round_trip;             // 0: not known
+    std::string congestion_control;  // in force; empty: not known
+  };
+  using OnDialled = std::function<void(std::error_code, const Path&)>;
+  using OnAccepted = std::function<void(Socket, const io::Address& from, const Path&)>;
 
   Connector(asio::io_context& io, Options options, Log log);
   Connector(const Connector&) = delete;
@@ -61,15 +65,14 @@ class Connector {
   // Sets the options that dialled and accepted sockets share.
   void configure(Socket& socket);
   // Sets the options that depend on the path; call it once the stream is open.
-  void suit_to_path(Socket& socket, Duration round_trip);
+  Path suit_to_path(Socket& socket);
 
   asio::io_context& io_;
-  Options options_;
+  CongestionControl congestion_control_;
   Log log_;
   Owned<asio::ip::tcp::acceptor> acceptor_;
   asio::steady_timer pause_;
   OnAccepted accepted_;
-  bool said_congestion_refused_ = false;
   bool said_out_of_descriptors_ = false;
 };
 

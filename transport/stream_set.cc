@@ -56,10 +56,11 @@ struct StreamSet::Stream {
   StreamId id;
   StreamSet& home;
   Socket socket;
-  StreamPtr other;              // the other end, if it is in this process: then there is no socket
-  bool ended_in_order = false;  // with `other`: all that was written has arrived there
-  bool open = false;            // false: dialling
-  bool ended = false;           // removed from streams_
+  StreamPtr other;                            // the other end, if it is in this process: then there is no socket
+  bool ended_in_order = false;                // with `other`: all that was written has arrived there
+  bool open = false;                          // false: dialling
+  CongestionUse::Control* control = nullptr;  // null: not known, or no socket
+  bool ended = false;                         // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
   std::string doom_text;
@@ -93,8 +94,8 @@ void StreamSet::carry_out(const io::Dial& effect) {
   if (StreamSet* const to = local_ == nullptr ? nullptr : local_->find(effect.to)) {
     return dial_local(stream, *to, effect.to);
   }
-  connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, Duration round_trip) {
-    on_dialled(stream, error, round_trip);
+  connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, const Connector::Path& path) {
+    on_dialled(stream, error, path);
   });
 }
 
@@ -120,7 +121,10 @@ void StreamSet::carry_out(const io::Write& effect) {
   stream->from_count = 0;
   for (const io::Slice& slice : effect.slices.all()) {
     std::span<const std::byte> bytes = slice.bytes;
-    if (bytes.empty()) bytes = memory_.at(slice.payload);
+    if (bytes.empty()) {
+      bytes = memory_.at(slice.payload);
+      if (stream->control != nullptr) congestion_use_.wrote(*stream->control);
+    }
     if (!bytes.empty()) stream->from[stream->from_count++] = asio::buffer(bytes.data(), bytes.size());
   }
   LOCKSTEP_ASSERT(stream->from_count > 0);
@@ -169,20 +173,27 @@ StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
   return stream;
 }
 
-void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error, Duration round_trip) {
+void StreamSet::set_open(Stream& stream, const Connector::Path& path) {
+  stream.open = true;
+  if (!path.congestion_control.empty()) stream.control = &congestion_use_.control(path.congestion_control);
+}
+
+void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error, const Connector::Path& path) {
   if (stream->ended) return;
   if (error) {
     end(stream, close_reason(error), error.message());
   } else {
-    stream->open = true;
-    inputs_.push(io::Opened{stream->id, round_trip});
+    set_open(*stream, path);
+    inputs_.push(io::Opened{stream->id, path.round_trip});
   }
   on_ready_();
 }
 
 Result<io::Address> StreamSet::listen(const ListenPlan& plan) {
   Result<io::Address> bound =
-      connector_.listen(plan, [this](Socket socket, const io::Address& from) { on_accepted(std::move(socket), from); });
+      connector_.listen(plan, [this](Socket socket, const io::Address& from, const Connector::Path& path) {
+        on_accepted(std::move(socket), from, path);
+      });
   if (bound && local_ != nullptr) local_->add(*this, plan, bound->port);
   return bound;
 }
@@ -192,9 +203,9 @@ void StreamSet::stop_listening() {
   if (local_ != nullptr) local_->remove(*this);
 }
 
-void StreamSet::on_accepted(Socket socket, const io::Address& from) {
+void StreamSet::on_accepted(Socket socket, const io::Address& from, const Connector::Path& path) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
-  stream->open = true;
+  set_open(*stream, path);
   inputs_.push(io::Accepted{stream->id, from});
   on_ready_();
 }

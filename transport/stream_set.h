@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "core/io/stream.h"
+#include "transport/congestion_use.h"
 #include "transport/connector.h"
 #include "transport/fifo.h"
 #include "transport/graceful_closer.h"
@@ -63,6 +64,7 @@ class StreamSet {
   void shut_down(ClosingStreams closing, std::function<void()> done);
 
   [[nodiscard]] std::size_t size() const { return streams_.size() + closer_.size(); }
+  [[nodiscard]] const CongestionUse& congestion_use() const { return congestion_use_; }
   // Callable from any thread.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
@@ -77,8 +79,9 @@ class StreamSet {
 
   [[nodiscard]] StreamPtr find(StreamId id) const;
   StreamPtr add(StreamId id, Socket socket);
-  void on_dialled(const StreamPtr& stream, const std::error_code& error, Duration round_trip);
-  void on_accepted(Socket socket, const io::Address& from);
+  void on_dialled(const StreamPtr& stream, const std::error_code& error, const Connector::Path& path);
+  void on_accepted(Socket socket, const io::Address& from, const Connector::Path& path);
+  void set_open(Stream& stream, const Connector::Path& path);
   void schedule(const StreamPtr& stream, io::Direction direction);
   void wait(const StreamPtr& stream, io::Direction direction);
   void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
@@ -100,6 +103,7 @@ class StreamSet {
   LocalStreams* local_;
   bool waking_ = false;
   Connector connector_;
+  CongestionUse congestion_use_;
   GracefulCloser closer_;
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
