@@ -181,6 +181,11 @@ Duration Work::elapsed() const {
   return call_->elapsed();
 }
 
+const std::string& Work::congestion_control() const {
+  LOCKSTEP_ASSERT(call_ != nullptr && call_->over());
+  return call_->sending.congestion_control;
+}
+
 Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, Interrupted interrupted,
                 std::size_t& first) {
   const auto one_is_over = [&] {

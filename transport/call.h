@@ -4,10 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -110,6 +112,13 @@ class Call {
     std::vector<void*> values;  // sync: destinations of the state's values, 8 bytes each
     bool writes_state = false;  // sync: the contents of the buffers are undefined until the call has ended
   } loans;
+
+  // The streams that tensors were sent on while the call ran. Used by the thread that runs the engine; constant once
+  // the call is over.
+  struct Sending {
+    std::uint64_t writes_before = 0;  // CongestionUse::writes() when the call began
+    std::string congestion_control;   // CongestionUse::used_since() when the call ended
+  } sending;
 
  private:
   const CallId id_;

@@ -126,6 +126,7 @@ void Engine::take_commands() {
   for (Command& command : taken_) {
     if (command.call) {
       if (options_.journal) options_.journal(journal::called(self(), command.input));
+      command.call->sending.writes_before = streams_.congestion_use().writes();
       calls_.emplace(command.call->id().value, std::move(command.call));
       reactor_->calls_began(1);
     } else if (const auto* stop = std::get_if<peer::Stop>(&command.input)) {
@@ -253,6 +254,7 @@ void Engine::carry_out(peer::Complete& effect) {
   const auto call = std::move(found->second);
   calls_.erase(found);
   reactor_->calls_ended(1);
+  call->sending.congestion_control = streams_.congestion_use().used_since(call->sending.writes_before);
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(*call, std::move(effect.outcome), memory_);
   if (ending_.all_ended && calls_.empty()) std::exchange(ending_.all_ended, nullptr)->set_value(true);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/base/ids.h"
@@ -60,6 +61,9 @@ class Work {
   [[nodiscard]] const Outcome& outcome() const;
   // The time from the call to its end. Allowed only after test() or wait() has returned true.
   [[nodiscard]] Duration elapsed() const;
+  // The congestion controls of the streams that this peer sent tensors on while the call ran, in alphabetical order:
+  // "bbr, cubic"; empty: it sent none, or not over TCP. Allowed, and valid, as outcome().
+  [[nodiscard]] const std::string& congestion_control() const;
 
  private:
   friend class Communicator;

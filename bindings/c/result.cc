@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "bindings/c/sized.h"
@@ -30,9 +31,15 @@ lockstep_result blank(const lockstep_result& from) {
   return result;
 }
 
+// The texts of a thread's last result.
+struct Texts {
+  std::array<char, kMaxTextBytes + 1> state_difference{};
+  std::array<char, 128> congestion_control{};
+};
+thread_local Texts texts;
+
 // A copy of `text` that lives as long as the thread's next call.
-const char* kept(std::string_view text) {
-  static thread_local std::array<char, kMaxTextBytes + 1> place{};
+const char* kept(std::string_view text, std::span<char> place) {
   const std::size_t length = std::min(text.size(), place.size() - 1);
   std::copy_n(text.data(), length, place.data());
   place[length] = '\0';
@@ -70,7 +77,7 @@ void fill(const peer::Outcome& outcome, PeerId self, lockstep_result& result) {
   result.state_root[0] = outcome.root.high;
   result.state_root[1] = outcome.root.low;
   result.state_undefined = outcome.state_defined ? 0 : 1;
-  result.state_difference = kept(outcome.state_difference);
+  result.state_difference = kept(outcome.state_difference, texts.state_difference);
 
   if (outcome.contributors != nullptr) {
     const auto& ids = *outcome.contributors;
@@ -128,6 +135,7 @@ lockstep_status report(const transport::Work& work, PeerId self, lockstep_result
     lockstep_result known = blank(*result);
     fill(outcome, self, known);
     known.seconds = static_cast<double>(work.elapsed().ns) * 1e-9;
+    known.congestion_control = kept(work.congestion_control(), texts.congestion_control);
     give(known, result);
   }
   return outcome.status == Status::kOk ? LOCKSTEP_OK : fail(Error{outcome.status, outcome.text});

@@ -296,8 +296,10 @@ typedef struct lockstep_comm_options {
   uint32_t link_timeout_ms;   /* time without a working stream after which a neighbour is reported. Default: 8000 */
   uint32_t abort_grace_ms; /* from a time-out without an answer of the coordinator to OUTCOME_UNKNOWN. Default: 10000 */
 
-  /* Congestion control of TCP, such as "cubic"; a refusal of the system is logged. Default: the system's own; where
-   * that is BBR, which paces, short paths (under 1 ms) use CUBIC or Reno. */
+  /* Congestion control of TCP for all streams, such as "cubic"; a refusal of the system is logged. Default: by the
+   * round trip of each stream. From 1 ms on "bbr", which keeps its rate when packets are lost; if the system refuses
+   * BBR, its default, and `log` gets one line a process that says what an administrator can do. Below 1 ms the system's
+   * default; CUBIC or Reno where that is BBR, which paces. lockstep_result.congestion_control tells what was used. */
   const char* congestion_control;
 
   /* Default: none; nothing is printed. Similar events give at most 10 lines a minute, then a count. */
@@ -439,13 +441,18 @@ typedef struct lockstep_result {
   uint64_t* rates;       /* in: the caller's array, or NULL; filled in rank order as far as it reaches */
   size_t rates_capacity; /* in: elements of it */
   size_t rates_count;    /* how many rates, also if the array is smaller; 0: all peers own equal parts */
+
+  /* The congestion control of TCP, as the system reports it, of the streams that this peer sent tensors on while the
+   * call ran: "bbr"; "bbr, cubic" if the streams differ; "": this peer sent none, or only inside of this process. Valid
+   * as state_difference */
+  const char* congestion_control;
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
         {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0, 0,     \
-        LOCKSTEP_ALGORITHM_AUTO, NULL, 0, 0                                                                      \
+        LOCKSTEP_ALGORITHM_AUTO, NULL, 0, 0, NULL                                                                \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------

@@ -95,6 +95,12 @@ class Result:
         Number of the view whose members the call was made among.
         """
     @property
+    def congestion_control(self) -> str:
+        """
+        TCP congestion control, as the system reports it, of the streams that this peer sent arrays on while the
+        call ran: "bbr"; "bbr, cubic" if the streams differ; empty: it sent none, or not over TCP.
+        """
+    @property
     def contributors(self) -> tuple[lockstep.types.PeerId, ...]:
         """
         The lockstep.PeerId of each contributor, in rank order; equal on every peer.

@@ -110,7 +110,11 @@ class Options(TypedDict, total=False):
     abort_grace: float
     """Time from a call's timeout to OutcomeUnknown, if the coordinator does not answer. Default: 10."""
     congestion_control: str
-    """TCP congestion control, such as "cubic". Default: the system's."""
+    """TCP congestion control, such as "cubic". Default: "bbr" for round trips of 1 ms or more, if the system allows it.
+
+    Otherwise the system's; for shorter round trips "cubic" or "reno" where that is BBR. Result.congestion_control tells
+    what a call used.
+    """
     logger: logging.Logger
     """Receives a record of level INFO for each event of this peer. Default: the logger "lockstep"."""
     journal: str | os.PathLike[str] | Callable[[str], object]

@@ -47,7 +47,8 @@ Result::Result(const lockstep_result& from)
       blocks(from.blocks, from.blocks + std::min(from.blocks_count, from.blocks_capacity)),
       newcomers(from.newcomers, from.newcomers + std::min<std::size_t>(from.newcomers_count, from.newcomers_capacity)),
       rates(from.rates, from.rates + std::min(from.rates_count, from.rates_capacity)),
-      state_difference(from.state_difference != nullptr ? from.state_difference : "") {}
+      state_difference(from.state_difference != nullptr ? from.state_difference : ""),
+      congestion_control(from.congestion_control != nullptr ? from.congestion_control : "") {}
 
 py::tuple Result::state() const {
   lockstep_result numbers = raw;
@@ -57,8 +58,10 @@ py::tuple Result::state() const {
   numbers.newcomers = nullptr;
   numbers.rates = nullptr;
   numbers.state_difference = nullptr;
+  numbers.congestion_control = nullptr;
   return py::make_tuple(py::bytes(reinterpret_cast<const char*>(&numbers), sizeof numbers), to_python(contributors),
-                        numbers_of(blocks), to_text(state_difference), output, to_python(newcomers), numbers_of(rates));
+                        numbers_of(blocks), to_text(state_difference), output, to_python(newcomers), numbers_of(rates),
+                        to_text(congestion_control));
 }
 
 std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
@@ -94,6 +97,8 @@ std::shared_ptr<Result> Result::of_state(const py::tuple& state) {
   numbers.rates = rates.data();
   numbers.rates_count = numbers.rates_capacity = rates.size();
   numbers.state_difference = difference.c_str();
+  const auto control = state.size() > 7 ? py::cast<std::string>(state[7]) : std::string();
+  numbers.congestion_control = control.c_str();
   auto result = std::make_shared<Result>(numbers);
   result->output = state[4];
   return result;
@@ -159,7 +164,11 @@ void define_contributors(ResultClass& c) {
           "rates", [](R r) { return numbers_of(r.rates); },
           "All-reduces in which each peer owned a part by what its line carries: bytes a second of each contributor's\n"
           "line towards the others, as measured in earlier calls, in rank order; 0: not known. Equal on every peer.\n"
-          "Empty: all peers owned equal parts.");
+          "Empty: all peers owned equal parts.")
+      .def_property_readonly(
+          "congestion_control", [](R r) { return to_text(r.congestion_control); },
+          "TCP congestion control, as the system reports it, of the streams that this peer sent arrays on while the\n"
+          "call ran: \"bbr\"; \"bbr, cubic\" if the streams differ; empty: it sent none, or not over TCP.");
 }
 
 // The run at the joint call.

@@ -43,6 +43,7 @@ struct Result {
   std::vector<lockstep_peer_id> newcomers;
   std::vector<std::uint64_t> rates;
   std::string state_difference;
+  std::string congestion_control;
   py::object output = py::none();  // the array with the result, if the call created or cut it
 };
 
