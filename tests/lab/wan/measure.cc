@@ -82,17 +82,18 @@ void print_head(const Topology& topology, const nlohmann::json& tcp) {
              topology.peers);
   fmt::print("# TCP: {}, tcp_rmem {}, tcp_wmem {}; MTU {}\n", tcp.at("tcp_congestion_control").get<std::string>(),
              tcp.at("tcp_rmem").get<std::string>(), tcp.at("tcp_wmem").get<std::string>(), topology.mtu);
-  fmt::print("# {:>10} {:>6} {:>10} {:>10} {:>10} {:>12} | {:>10} {:>10} {:>7}\n", "bytes", "calls", "median s",
+  fmt::print("# {:>10} {:>6} {:>10} {:>10} {:>10} {:>12} | {:>10} {:>10} {:>7} | used\n", "bytes", "calls", "median s",
              "least s", "most s", "bus Mbit/s", "lines s", "latency s", "median/");
   std::fflush(stdout);
 }
 
 void print_row(const Row& row, std::uint32_t peers) {
   const double closed = (row.bound.carrying + row.bound.latencies).seconds();
-  fmt::print("  {:>10} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.1f} | {:>10.3f} {:>10.3f} {:>7.2f}\n", row.bytes,
+  fmt::print("  {:>10} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.1f} | {:>10.3f} {:>10.3f} {:>7.2f} | {}\n", row.bytes,
              row.measured.timing.at("iterations").get<std::uint32_t>(), row.measured.median_s(), row.measured.least_s(),
              row.measured.most_s(), bus_bit_per_s(row, peers) * 1e-6, row.bound.carrying.seconds(),
-             row.bound.latencies.seconds(), closed > 0 ? row.measured.median_s() / closed : 0);
+             row.bound.latencies.seconds(), closed > 0 ? row.measured.median_s() / closed : 0,
+             row.measured.timing.value("congestion_control", ""));
   std::fflush(stdout);
 }
 

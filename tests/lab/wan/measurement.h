@@ -21,7 +21,7 @@ struct BenchOptions {
   std::vector<std::uint32_t> hosts;  // who takes part, by rank; empty: all peers, in the order of their names
   std::uint32_t iterations = 5;
   std::uint32_t warmup = 1;
-  std::string congestion_control;  // of the peers' streams; empty: the hosts'
+  std::string congestion_control;  // of the peers' streams; empty: Lockstep's choice
   std::uint32_t resets = 0;        // of streams, in every second call
   std::vector<std::string> more;   // options of `lockstep bench`
   std::optional<Duration> limit;   // from the start of the coordinator to the end of the peers

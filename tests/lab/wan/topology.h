@@ -46,7 +46,7 @@ struct Topology {
   std::uint64_t seed = 1;  // of losses and jitter
   std::uint32_t mtu = 1500;
   TcpOptions tcp;
-  std::string congestion;         // control that all-reduces are measured with, asked for by socket; empty: the hosts'
+  std::string congestion;         // control that all-reduces are measured with, asked for by socket; empty: by path
   std::vector<LineOptions> up;    // by host: 0 is the coordinator's, then the peers'
   std::vector<LineOptions> down;  // likewise
   std::vector<SharedLine> shared;
