@@ -527,7 +527,10 @@ std::uint64_t World::begin_fault(const Entry& entry) { return nemesis_.begin_by_
 CallId World::launch(std::uint32_t host, const ring::Request& request, const App::Contents& contents) {
   SimProcess* process = cast_.running(host);
   LOCKSTEP_ASSERT(process != nullptr);
-  process->caller.app->launch(request, 16, contents);
+  constexpr std::uint64_t kLeastRoom = 16;  // elements of each block
+  const bool has_blocks = wire::has_blocks(request.collective) && !request.tensors.empty();
+  const std::uint64_t here = has_blocks ? std::max(kLeastRoom, request.tensors.front().count) : kLeastRoom;
+  process->caller.app->launch(request, here, contents);
   return CallId{process->caller.calls.size()};
 }
 
