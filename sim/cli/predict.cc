@@ -20,7 +20,9 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr int kJsonVersion = 2;          // 2: lines_ns is the bound, schedule_ns what was lines_ns
+// 3: of a collective its algorithm, the reason and the candidates with their bounds; bound_ns is the least of them, and
+// was lines_ns; alone_ns, of the heaviest, was schedule_ns of each; best_ring is null where nothing goes around the ring.
+constexpr int kJsonVersion = 3;
 constexpr double kHardlySlower = 1.005;  // in words: + 0 %
 
 struct PredictFlags {
@@ -70,6 +72,20 @@ std::string rates_text(std::uint32_t mtu) {
                   : fmt::format("those of IP packets of {} bytes, headers and acknowledgements among them", mtu);
 }
 
+void print_algorithms(const CollectiveTime& collective) {
+  if (collective.candidates.empty()) return;
+  fmt::print(kRow, "algorithm", fmt::format("{}: {}", name_of(collective.algorithm), collective.reason));
+  fmt::print(kRow, "lower bound",
+             fmt::format("{}, by the {} algorithm", short_text(collective.bound),
+                         name_of(least_of(collective.candidates).algorithm)));
+  for (const Bound& bound : collective.candidates) {
+    fmt::print(
+        kRow, fmt::format("  {}", name_of(bound.algorithm)),
+        fmt::format("at least {}: {} {}, lines {}, agreement {}", short_text(bound.whole()), counted(bound.hops, "hop"),
+                    short_text(bound.latencies), short_text(bound.lines), short_text(bound.agreement)));
+  }
+}
+
 void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
   const CollectiveTime& heaviest = p.collectives[p.heaviest];
   fmt::print("{}, {} each\n", counted(plan.founders, "peer"), counted(plan.links.stripes, "stream"));
@@ -78,35 +94,36 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
     if (each.bus_bytes_per_s > 0) fmt::print(", bus bandwidth {}", short_rate(each.bus_bytes_per_s));
     fmt::print("\n");
     fmt::print(kRow, "at first", short_text(each.first) + ", on streams that are new");
-    if (each.lines.ns > 0) fmt::print(kRow, "lines alone", short_text(each.lines) + ", the lower bound");
+    print_algorithms(each);
   }
   if (p.collectives.size() > 1 || heaviest.times > 1) fmt::print("a step of all: {}\n", short_text(p.step));
   if (plan.founders < 2 || p.bottleneck.what.empty()) return;
   fmt::print("of {}, by itself:\n", work_text(heaviest.work));
   fmt::print(kRow, "bottleneck",
              p.bottleneck.waits
-                 ? fmt::format("none: it waits for its hops; {} is in use {:.0f} % of the time", p.bottleneck.what,
-                               p.bottleneck.busy * 100)
+                 ? fmt::format("none: the call waits for its hops; {} is in use {:.0f} % of the time",
+                               p.bottleneck.what, p.bottleneck.busy * 100)
                  : fmt::format("{}, in use {:.0f} % of the time", p.bottleneck.what, p.bottleneck.busy * 100));
-  fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), short_text(heaviest.schedule)));
+  const bool around = !p.best_ring.empty();
+  if (around) fmt::print(kRow, "ring", fmt::format("{}: {}", ring_text(p.ring), short_text(p.alone)));
   if (p.lossy) {
     fmt::print(kRow, "packet loss",
-               "times are those of mean losses; a real ring waits for the hop that loses most at the time: 1.1 to 1.8 "
-               "times as long");
+               "times are those of mean losses; a real call waits for the hop that loses most at the time: around the "
+               "ring 1.1 to 1.8 times as long");
   }
-  if (plan.founders > 2) {
-    const bool better = p.best_time < heaviest.schedule;
+  if (around && plan.founders > 2) {
+    const bool better = p.best_time < p.alone;
     fmt::print(kRow, p.every_ring ? "best ring" : "better ring",
                better ? fmt::format("{}: {} ({})", ring_text(p.best_ring), short_text(p.best_time),
-                                    percent_more(p.best_time, heaviest.schedule))
+                                    percent_more(p.best_time, p.alone))
                       : std::string(p.every_ring ? "that one" : "none was found"));
   }
   const Straggler& worst = p.stragglers.front();
   fmt::print(kRow, "straggler",
-             worst.time.seconds() < heaviest.schedule.seconds() * kHardlySlower
+             worst.time.seconds() < p.alone.seconds() * kHardlySlower
                  ? "none: a host at half of its own line delays no other host"
                  : fmt::format("{} at half of its own line: {} ({})", letter_of(worst.host), short_text(worst.time),
-                               percent_more(worst.time, heaviest.schedule)));
+                               percent_more(worst.time, p.alone)));
   if (plan.founders > 2) {
     fmt::print("losses, with heartbeats every {}:\n", words_of(plan.heartbeat, " "));
     fmt::print(kRow, "one",
@@ -120,11 +137,11 @@ void print_answer(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
              fmt::format("one every {}, and 9 attempts of 10 do not finish: a peer that stays {}", long_text(p.stops),
                          long_text(p.stops * plan.founders)));
   fmt::print(
-      "how: times by the core that ships, in virtual time over flows; \"lines alone\" in closed form; rings and "
-      "stragglers "
-      "by\n"
-      "the core's ring schedule over fluid streams, without agreement; losses at random moments, nothing saved in "
-      "between\n"
+      "how: times by the core that ships, in virtual time over flows; bounds in closed form: the longer of the hops, "
+      "and of\n"
+      "the lines and one hop, then the agreement; rings and their stragglers by the core's ring schedule over fluid "
+      "streams,\n"
+      "without agreement; losses at random moments, nothing saved in between\n"
       "rates are {}\n",
       rates_text(mtu));
 }
@@ -133,6 +150,19 @@ nlohmann::json hosts_json(const std::vector<std::uint32_t>& hosts) {
   nlohmann::json json = nlohmann::json::array();
   for (const std::uint32_t host : hosts) json.push_back(letter_of(host));
   return json;
+}
+
+nlohmann::json candidates_json(const CollectiveTime& collective) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Bound& bound : collective.candidates) {
+    list.push_back({{"algorithm", name_of(bound.algorithm)},
+                    {"bound_ns", bound.whole().ns},
+                    {"hops", bound.hops},
+                    {"hops_ns", bound.latencies.ns},
+                    {"lines_ns", bound.lines.ns},
+                    {"agreement_ns", bound.agreement.ns}});
+  }
+  return list;
 }
 
 nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu) {
@@ -145,16 +175,21 @@ nlohmann::json to_json(const Plan& plan, const Prediction& p, std::uint32_t mtu)
                                    {"bytes", each.bytes},
                                    {"first_ns", each.first.ns},
                                    {"again_ns", each.again.ns},
-                                   {"lines_ns", each.lines.ns},
-                                   {"schedule_ns", each.schedule.ns},
+                                   {"algorithm", each.candidates.empty() ? "" : name_of(each.algorithm)},
+                                   {"reason", each.reason},
+                                   {"bound_ns", each.bound.ns},
+                                   {"candidates", candidates_json(each)},
                                    {"bus_bytes_per_s", each.bus_bytes_per_s}});
   }
   json["step_ns"] = p.step.ns;
   json["heaviest"] = p.heaviest;
+  json["alone_ns"] = p.alone.ns;
   json["bottleneck"] = {{"what", p.bottleneck.what}, {"busy", p.bottleneck.busy}, {"waits", p.bottleneck.waits}};
   json["ring"] = hosts_json(p.ring);
   json["lossy"] = p.lossy;
-  json["best_ring"] = {{"hosts", hosts_json(p.best_ring)}, {"schedule_ns", p.best_time.ns}, {"of_all", p.every_ring}};
+  json["best_ring"] = nullptr;
+  if (!p.best_ring.empty())
+    json["best_ring"] = {{"hosts", hosts_json(p.best_ring)}, {"schedule_ns", p.best_time.ns}, {"of_all", p.every_ring}};
   json["stragglers"] = nlohmann::json::array();
   for (const Straggler& each : p.stragglers) {
     json["stragglers"].push_back({{"host", letter_of(each.host)}, {"schedule_ns", each.time.ns}});

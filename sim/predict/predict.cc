@@ -2,25 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
-#include "core/wire/limits.h"
-#include "sim/checkers/p1_bytes.h"
 #include "sim/flow/best_ring.h"
-#include "sim/flow/ring_bound.h"
+#include "sim/predict/candidates.h"
 #include "sim/predict/half_line.h"
 #include "sim/predict/rehearsal.h"
 #include "sim/scenario/hosts.h"
-#include "sim/workload/call.h"
 
 namespace lockstep::sim {
 namespace {
 
 using wire::Collective;
 
-constexpr std::uint32_t kCoordinator = 0;  // its host
-constexpr double kInUse = 0.5;             // a resource that is used less is no bottleneck
+constexpr double kInUse = 0.5;  // a resource that is used less is no bottleneck
 // A gain below the difference between the model and the core is no reason to lay another ring.
 constexpr double kHardlyBetter = 0.98;
 
@@ -70,30 +65,42 @@ Bottleneck bottleneck_of(const flow::RingTime& time, flow::Topology& topology) {
   return bottleneck;
 }
 
-bool is_lossy(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
-  for (std::size_t i = 0; i < ring.size(); ++i) {
-    if (topology.route(ring[i], ring[(i + 1) % ring.size()]).loss_cap < flow::kMostRate) return true;
+Bottleneck bottleneck_of(const Bound& bound, Duration alone, flow::Topology& topology) {
+  Bottleneck bottleneck;
+  bottleneck.busy = std::min(1.0, bound.lines.seconds() / alone.seconds());
+  bottleneck.waits = bottleneck.busy < kInUse;
+  bottleneck.what = bound.together                       ? "what all hosts can send together"
+                    : bound.busiest != flow::kNoResource ? text_of(topology.names()[bound.busiest])
+                                                         : "the streams of a host";
+  return bottleneck;
+}
+
+Setting setting_in(const Plan& plan, const Work& work, const peer::Cohort::Roster& roster) {
+  Setting setting = setting_of(work, roster, plan.links.by_rate_bytes);
+  setting.stripes = plan.links.stripes;
+  setting.segment_bytes = plan.links.segment_bytes;
+  return setting;
+}
+
+bool is_lossy(flow::Topology& topology, const Setting& setting, bool around) {
+  const std::size_t world = setting.hosts.size();
+  for (std::size_t from = 0; from < world; ++from) {
+    for (std::size_t step = 1; step < (around ? 2 : world); ++step) {
+      const std::uint32_t to = setting.hosts[(from + step) % world];
+      if (topology.route(setting.hosts[from], to).loss_cap < flow::kMostRate) return true;
+    }
   }
   return false;
 }
 
-// The ring that members compute (core/peer/cohort.h).
-ring::Distance distance_of(flow::Topology& topology, const std::vector<std::uint32_t>& ring) {
-  const bool near = std::all_of(ring.begin(), ring.end(), [&](std::uint32_t host) {
-    return nanoseconds(topology.route(host, kCoordinator).round_trip_ns) < kFarCoordinator;
-  });
-  return near ? ring::Distance::kNear : ring::Distance::kFar;
-}
-
-flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topology) {
+flow::RingRun run_of(const Plan& plan, const Setting& setting, const peer::Cohort::Roster& roster) {
   flow::RingRun run;
-  run.ring.resize(plan.founders);
-  std::iota(run.ring.begin(), run.ring.end(), 1U);
-  run.collective = work.collective;
-  run.count = work.count;
-  run.type = work.type;
+  run.ring = setting.hosts;
+  run.collective = setting.work.collective;
+  run.count = setting.work.count;
+  run.type = setting.work.type;
   run.stripes = plan.links.stripes;
-  run.segmenting = {plan.links.segment_bytes, distance_of(topology, run.ring), work.formats};
+  run.segmenting = {plan.links.segment_bytes, roster.distance, setting.work.formats};
   run.kernel_ns_per_kib = plan.delays.kernel_ns_per_kib;
   run.window_bytes = plan.network.window_bytes;
   run.before = 1;
@@ -102,7 +109,7 @@ flow::RingRun run_of(const Plan& plan, const Work& work, flow::Topology& topolog
 
 void find_best_ring(const flow::Topology& topology, const flow::RingRun& run, Prediction& out) {
   const flow::BestRing best = flow::best_ring(topology, run);
-  const Duration here = out.collectives[out.heaviest].schedule;
+  const Duration here = out.alone;
   const Duration there = nanoseconds(best.ns);
   const bool better = there.seconds() < here.seconds() * kHardlyBetter;
   out.best_ring = better ? best.ring : run.ring;
@@ -110,26 +117,7 @@ void find_best_ring(const flow::Topology& topology, const flow::RingRun& run, Pr
   out.every_ring = best.every;
 }
 
-// A lower bound for every schedule: the bytes that lines must carry, and the hops of a chunk in each phase.
-Duration bound_of(const Plan& plan, const flow::RingRun& run, flow::Topology& topology) {
-  const auto world = static_cast<std::uint32_t>(run.ring.size());
-  if (run.collective == Collective::kBarrier || run.count == 0 || world < 2) return {};
-  Call call;
-  call.request.collective = run.collective;
-  call.request.type = run.type;
-  call.request.formats = run.segmenting.formats;
-  call.request.tensors.push_back({{}, {}, run.count});
-  call.launch.segment_bytes = plan.links.segment_bytes;
-  call.outcome.emplace();
-  if (run.collective == Collective::kAllGather) call.outcome->blocks.assign(world, run.count);
-  std::vector<std::uint64_t> sent;
-  for (std::uint32_t rank = 0; rank < world; ++rank) sent.push_back(ring_bytes(call, rank, world, 0));
-  const flow::RingBound bound = flow::ring_bound(topology, run.ring, sent, run.stripes);
-  const int phases = run.collective == Collective::kAllReduce ? 2 : 1;
-  return nanoseconds(std::max(bound.lines_ns, phases * (bound.around_ns - bound.longest_ns)));
-}
-
-std::vector<Straggler> stragglers(const Plan& plan, const flow::RingRun& run) {
+std::vector<Straggler> stragglers_of_ring(const Plan& plan, const flow::RingRun& run) {
   std::vector<Straggler> all;
   for (const std::uint32_t slow : run.ring) {
     Plan worse = plan;
@@ -161,31 +149,123 @@ Duration half_time(Duration step, Duration again) {
   return seconds_of(hi);
 }
 
-std::optional<Error> rehearse(const Plan& plan, Prediction& out, flow::Topology*& topology, Rehearsal& rehearsal) {
-  if (auto error = rehearsal.begin()) return error;
-  topology = rehearsal.world().topology();
-  std::vector<Duration> first;
+// The three steps: streams are cold in the first one, and warm in the last one.
+struct Steps {
+  std::vector<Duration> first;  // by work
+  std::vector<Duration> again;
+};
+
+Result<Steps> steps_of(const Plan& plan, Rehearsal& rehearsal) {
+  if (auto error = rehearsal.begin()) return *error;
+  Steps steps;
   for (int step = 0; step < 3; ++step) {
     Result<std::vector<Duration>> times = rehearsal.step();
     if (!times.ok()) return times.error();
-    if (step == 0) first = *times;
+    (step == 0 ? steps.first : steps.again) = *std::move(times);
     rehearsal.rest(plan.program.think);
-    if (step < 2) continue;
-    for (std::size_t i = 0; i < plan.program.work.size(); ++i) {
-      out.step = std::max(out.step, (*times)[i]);
-      if (i > 0 && plan.program.work[i] == plan.program.work[i - 1]) {
-        CollectiveTime& same = out.collectives.back();
-        same.times += 1;
-        same.first = std::max(same.first, first[i]);
-        same.again = std::max(same.again, (*times)[i]);
-        continue;
-      }
-      CollectiveTime& added = out.collectives.emplace_back();
-      added.work = plan.program.work[i];
-      added.first = first[i];
-      added.again = (*times)[i];
-    }
   }
+  return steps;
+}
+
+std::optional<Error> rehearse(const Plan& plan, Prediction& out, Rehearsal& rehearsal) {
+  const Result<Steps> steps = steps_of(plan, rehearsal);
+  if (!steps.ok()) return steps.error();
+  for (std::size_t i = 0; i < plan.program.work.size(); ++i) {
+    out.step = std::max(out.step, steps->again[i]);
+    if (i > 0 && plan.program.work[i] == plan.program.work[i - 1]) {
+      CollectiveTime& same = out.collectives.back();
+      same.times += 1;
+      same.first = std::max(same.first, steps->first[i]);
+      same.again = std::max(same.again, steps->again[i]);
+      continue;
+    }
+    CollectiveTime& added = out.collectives.emplace_back();
+    added.work = plan.program.work[i];
+    added.first = steps->first[i];
+    added.again = steps->again[i];
+    added.algorithm = rehearsal.call_of(i).outcome->way.algorithm;
+  }
+  return {};
+}
+
+// Of this work, by the core that ships.
+Result<Duration> time_alone(Plan plan, const Work& work) {
+  plan.program.work = {work};
+  Rehearsal rehearsal(plan);
+  const Result<Steps> steps = steps_of(plan, rehearsal);
+  if (!steps.ok()) return steps.error();
+  return steps->again.front();
+}
+
+void add_bounds(const Plan& plan, const peer::Cohort::Roster& roster, flow::Topology& topology, Prediction& out) {
+  Duration heaviest;
+  for (std::size_t i = 0; i < out.collectives.size(); ++i) {
+    CollectiveTime& each = out.collectives[i];
+    each.bytes = bytes_of(each.work, plan.founders);
+    each.reason = reason_of(each.work, each.algorithm, roster);
+    each.candidates = candidates(topology, setting_in(plan, each.work, roster));
+    each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;
+    if (each.candidates.empty()) continue;
+    // Rates are rounded to bytes per second, and messages within one packet do not wait (sim/flow/lines.h).
+    each.bound = std::min(least_of(each.candidates).whole(), each.again);
+    const Duration alone = bound_of(each)->whole();
+    if (alone > heaviest) out.heaviest = i;
+    heaviest = std::max(heaviest, alone);
+  }
+}
+
+void add_facts_of_ring(const Plan& plan, const flow::RingRun& run, flow::Topology& topology, Prediction& out) {
+  const flow::RingTime time = flow::ring_time(topology, run);
+  out.alone = nanoseconds(time.ns);
+  out.bottleneck = bottleneck_of(time, topology);
+  find_best_ring(topology, run, out);
+  out.stragglers = stragglers_of_ring(plan, run);
+}
+
+// The host whose line, at half of its rate, raises the lower bound most.
+std::uint32_t worst_straggler(const Plan& plan, const Setting& setting, wire::Algorithm algorithm) {
+  std::uint32_t worst = setting.hosts.front();
+  Duration most;
+  for (const std::uint32_t slow : setting.hosts) {
+    Plan worse = plan;
+    halve_line(worse, slow);
+    Rehearsal laid(worse);
+    const Duration bound = bound_of(*laid.world().topology(), setting, algorithm).whole();
+    if (bound > most) worst = slow;
+    most = std::max(most, bound);
+  }
+  return worst;
+}
+
+std::optional<Error> add_facts_by_core(const Plan& plan, const Setting& setting, flow::Topology& topology,
+                                       Prediction& out) {
+  const CollectiveTime& heaviest = out.collectives[out.heaviest];
+  out.alone = heaviest.again;
+  if (plan.program.work.size() > 1) {
+    const Result<Duration> alone = time_alone(plan, heaviest.work);
+    if (!alone.ok()) return alone.error();
+    out.alone = *alone;
+  }
+  out.bottleneck = bottleneck_of(*bound_of(heaviest), out.alone, topology);
+  Plan worse = plan;
+  const std::uint32_t slow = worst_straggler(plan, setting, heaviest.algorithm);
+  halve_line(worse, slow);
+  const Result<Duration> time = time_alone(worse, heaviest.work);
+  if (!time.ok()) return time.error();
+  out.stragglers.push_back({slow, *time});
+  return {};
+}
+
+std::optional<Error> add_facts(const Plan& plan, const peer::Cohort::Roster& roster, flow::Topology& topology,
+                               Prediction& out) {
+  const CollectiveTime& heaviest = out.collectives[out.heaviest];
+  const Setting setting = setting_in(plan, heaviest.work, roster);
+  const bool around = heaviest.algorithm == wire::Algorithm::kRing;
+  out.ring = setting.hosts;
+  if (heaviest.candidates.empty()) return {};
+  out.lossy = is_lossy(topology, setting, around);
+  if (!around) return add_facts_by_core(plan, setting, topology, out);
+  add_facts_of_ring(plan, run_of(plan, setting, roster), topology, out);
   return {};
 }
 
@@ -210,23 +290,31 @@ std::optional<Error> lose_one(const Plan& plan, Rehearsal& rehearsal, Prediction
   return {};
 }
 
-}  // namespace
-
-Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
-  if (plan.program.work.empty()) {
+std::optional<Error> refusal_of(const Plan& plan) {
+  const std::vector<Work>& work = plan.program.work;
+  if (work.empty()) {
     return Error{Status::kInvalidArgument,
                  "it has no work: give it some, such as work = [\"all_reduce 64MiB f32 sum\"]"};
   }
-  const bool direct = std::any_of(plan.program.work.begin(), plan.program.work.end(), [](const Work& work) {
-    return ring::goes_direct(request_of(work)) || wire::exchanges(work.collective);
-  });
-  if (direct) {
+  if (std::any_of(work.begin(), work.end(), [](const Work& each) { return wire::exchanges(each.collective); })) {
     return Error{Status::kInvalidArgument,
-                 "some of its work goes direct, and only rings are predicted: measure it, with tests/lab/wan"};
+                 "some of its work is a gather, a scatter or an all_to_all, which predict does not know: measure it, "
+                 "with tests/lab/wan"};
   }
-  for (Work& work : plan.program.work) {
-    if (work.collective == wire::Collective::kAllReduce) work.algorithm = wire::Algorithm::kRing;
+  return {};
+}
+
+}  // namespace
+
+const Bound* bound_of(const CollectiveTime& collective) {
+  for (const Bound& bound : collective.candidates) {
+    if (bound.algorithm == collective.algorithm) return &bound;
   }
+  return nullptr;
+}
+
+Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
+  if (auto error = refusal_of(plan)) return *error;
   plan.entries.clear();
   plan.mode = plan.network.mode = Mode::kToken;
   plan.peers = plan.founders;
@@ -234,28 +322,12 @@ Result<Prediction> predict(Plan plan, std::uint32_t mtu) {
   plan.network.flow.on = true;
   if (mtu != 0) leave_room_for_headers(plan, mtu);
   Prediction out;
-  flow::Topology* laid = nullptr;
   Rehearsal rehearsal(plan);
-  if (auto error = rehearse(plan, out, laid, rehearsal)) return *error;
-  flow::Topology topology = *laid;
-
-  for (std::size_t i = 0; i < out.collectives.size(); ++i) {
-    CollectiveTime& each = out.collectives[i];
-    each.bytes = bytes_of(each.work, plan.founders);
-    const flow::RingRun run = run_of(plan, each.work, topology);
-    // Rates are rounded to bytes per second, and messages within one packet do not wait (sim/flow/lines.h).
-    each.lines = std::min(bound_of(plan, run, topology), each.again);
-    each.schedule = nanoseconds(flow::ring_time(topology, run).ns);
-    each.bus_bytes_per_s = bus_bandwidth(each.work, each.bytes, plan.founders, each.again) * each.times;
-    if (each.schedule > out.collectives[out.heaviest].schedule) out.heaviest = i;
-  }
-  const flow::RingRun run = run_of(plan, out.collectives[out.heaviest].work, topology);
-  out.ring = run.ring;
-  out.lossy = is_lossy(topology, run.ring);
-  out.bottleneck = bottleneck_of(flow::ring_time(topology, run), topology);
-  find_best_ring(topology, run, out);
-  out.stragglers = stragglers(plan, run);
-
+  if (auto error = rehearse(plan, out, rehearsal)) return *error;
+  const peer::Cohort::Roster roster = rehearsal.roster();
+  flow::Topology topology = *rehearsal.world().topology();
+  add_bounds(plan, roster, topology, out);
+  if (auto error = add_facts(plan, roster, topology, out)) return *error;
   if (plan.founders > 2) {
     if (auto error = lose_one(plan, rehearsal, out)) return *error;
   }

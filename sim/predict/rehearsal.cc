@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/base/assert.h"
 #include "sim/workload/liveness_bound.h"
 
 namespace lockstep::sim {
@@ -86,12 +87,23 @@ Result<std::vector<Duration>> Rehearsal::finish() {
   for (const Launched& launched : launched_) {
     const Call* const call = world_.call(launched.host, launched.id);
     if (call == nullptr) continue;  // its machine is gone
-    if (call->outcome->status != Status::kOk && call->request.retry) {
+    if (call->outcome->status != Status::kOk && (call->request.retry || !gone_)) {
       return Error{call->outcome->status, "a collective ends with: " + std::string(status_name(call->outcome->status))};
     }
     times[launched.work] = std::max(times[launched.work], call->ended - call->made);
   }
   return times;
+}
+
+const Call& Rehearsal::call_of(std::size_t work) {
+  const Call* const call = world_.call(launched_[work].host, launched_[work].id);
+  LOCKSTEP_ASSERT(call != nullptr && call->outcome);
+  return *call;
+}
+
+peer::Cohort::Roster Rehearsal::roster() {
+  const Call& call = call_of(0);
+  return peer::Cohort::founded(*call.view, call.group).now();
 }
 
 Result<std::vector<Duration>> Rehearsal::step() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/peer/cohort.h"
 #include "sim/world/world.h"
 
 namespace lockstep::sim {
@@ -23,6 +24,10 @@ class Rehearsal {
   Result<std::vector<Duration>> step();
   // The same; this host vanishes after so long, and the others go on without it, in later steps, too.
   Result<std::vector<Duration>> step_with_loss(std::uint32_t host, Duration after);
+  // The call of this work in the last step, on the first host.
+  const Call& call_of(std::size_t work);
+  // What the first host knew of the members when it made that call.
+  peer::Cohort::Roster roster();
   void rest(Duration duration) { world_.run_for(duration); }
 
   [[nodiscard]] World& world() { return world_; }
@@ -34,6 +39,7 @@ class Rehearsal {
     CallId id{};
   };
   void launch();
+  // After a loss, a call that is not tried again may fail.
   Result<std::vector<Duration>> finish();
   [[nodiscard]] Error broken() const;
 
