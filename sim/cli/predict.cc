@@ -1,4 +1,4 @@
-// `lockstep sim predict`: the time that a scenario's work takes on its hosts and lines.
+// `lockstep sim predict`: the algorithm and the time that a scenario's work takes on its hosts and lines.
 #include "sim/predict/predict.h"
 
 #include <fmt/core.h>
@@ -20,8 +20,9 @@
 namespace lockstep::sim {
 namespace {
 
-// 3: of a collective its algorithm, the reason and the candidates with their bounds; bound_ns is the least of them, and
-// was lines_ns; alone_ns, of the heaviest, was schedule_ns of each; best_ring is null where nothing goes around the ring.
+// 3: of each collective the algorithm, the reason and the candidates with their bounds. bound_ns, the least of these, was
+// lines_ns; alone_ns, of the heaviest collective, was schedule_ns of each. best_ring is null where nothing goes around
+// the ring.
 constexpr int kJsonVersion = 3;
 constexpr double kHardlySlower = 1.005;  // in words: + 0 %
 
@@ -226,8 +227,8 @@ int answer(const PredictFlags& flags) {
 }  // namespace
 
 Run add_predict(CLI::App& app) {
-  CLI::App* const command =
-      app.add_subcommand("predict", "predicts the time of a scenario's work, and names the bottleneck");
+  CLI::App* const command = app.add_subcommand(
+      "predict", "predicts the algorithm and the time of a scenario's work, and names the bottleneck");
   const auto flags = std::make_shared<PredictFlags>();
   command->add_option("scenario", flags->file, "a scenario or a plan: its peers, lines and work; faults are left out")
       ->required();

@@ -57,8 +57,8 @@ struct Prediction {
   std::vector<std::uint32_t> best_ring;  // empty: it does not go around the ring
   Duration best_time;
   bool every_ring = false;  // was looked at; else the best is the best that was found
-  // The dearest first. Around the ring: all hosts, by the ring schedule; else the host whose line raises the lower bound
-  // most, by the core that ships.
+  // The dearest first. Around the ring: all hosts, by the ring schedule; else the host whose line raises the lower
+  // bound most, by the core that ships.
   std::vector<Straggler> stragglers;
   std::uint32_t lost = 0;  // the host that vanishes in the midst of a step; 0: nobody can be spared
   Duration loss;           // cost of the loss: delay of the step against a step of the remaining peers

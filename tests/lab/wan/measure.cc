@@ -24,9 +24,9 @@
 #include "tests/lab/wan/box.h"
 #include "tests/lab/wan/commands.h"
 #include "tests/lab/wan/failure.h"
+#include "tests/lab/wan/limits.h"
 #include "tests/lab/wan/measurement.h"
 #include "tests/lab/wan/programs.h"
-#include "tests/lab/wan/ring_bound.h"
 #include "tests/lab/wan/statistics.h"
 
 namespace lockstep::wan {
@@ -39,8 +39,10 @@ struct MeasureOptions : BenchFlags {  // without a congestion control: the topol
 
 struct Row {
   Measured measured;
-  RingBound bound;
+  std::vector<sim::Bound> limits;  // of all algorithms
   std::uint64_t bytes = 0;
+
+  [[nodiscard]] const sim::Bound& limit() const { return sim::least_of(limits); }
 };
 
 // What TCP has in a namespace: "tcp_rmem" and the like.
@@ -82,19 +84,32 @@ void print_head(const Topology& topology, const nlohmann::json& tcp) {
              topology.peers);
   fmt::print("# TCP: {}, tcp_rmem {}, tcp_wmem {}; MTU {}\n", tcp.at("tcp_congestion_control").get<std::string>(),
              tcp.at("tcp_rmem").get<std::string>(), tcp.at("tcp_wmem").get<std::string>(), topology.mtu);
-  fmt::print("# {:>10} {:>6} {:>10} {:>10} {:>10} {:>12} | {:>10} {:>10} {:>7} | used\n", "bytes", "calls", "median s",
-             "least s", "most s", "bus Mbit/s", "lines s", "latency s", "median/");
+  fmt::print("# {:>10} {:>6} {:>10} {:>10} {:>10} {:>12} | {:>9} {:>9} {:>9} {:>9} {:>7} {:<6} | used\n", "bytes",
+             "calls", "median s", "least s", "most s", "bus Mbit/s", "limit s", "hops s", "lines s", "agree s",
+             "median/", "of");
   std::fflush(stdout);
 }
 
 void print_row(const Row& row, std::uint32_t peers) {
-  const double closed = (row.bound.carrying + row.bound.latencies).seconds();
-  fmt::print("  {:>10} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.1f} | {:>10.3f} {:>10.3f} {:>7.2f} | {}\n", row.bytes,
-             row.measured.timing.at("iterations").get<std::uint32_t>(), row.measured.median_s(), row.measured.least_s(),
-             row.measured.most_s(), bus_bit_per_s(row, peers) * 1e-6, row.bound.carrying.seconds(),
-             row.bound.latencies.seconds(), closed > 0 ? row.measured.median_s() / closed : 0,
-             row.measured.timing.value("congestion_control", ""));
+  const sim::Bound& limit = row.limit();
+  fmt::print(
+      "  {:>10} {:>6} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.1f} | {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>7.2f} {:<6} | "
+      "{}\n",
+      row.bytes, row.measured.timing.at("iterations").get<std::uint32_t>(), row.measured.median_s(),
+      row.measured.least_s(), row.measured.most_s(), bus_bit_per_s(row, peers) * 1e-6, limit.whole().seconds(),
+      limit.latencies.seconds(), limit.lines.seconds(), limit.agreement.seconds(),
+      limit.whole().ns > 0 ? row.measured.median_s() / limit.whole().seconds() : 0, name_of(limit.algorithm),
+      row.measured.timing.value("congestion_control", ""));
   std::fflush(stdout);
+}
+
+nlohmann::json limit_json(const sim::Bound& limit) {
+  return {{"algorithm", name_of(limit.algorithm)},
+          {"limit_s", limit.whole().seconds()},
+          {"hops", limit.hops},
+          {"latencies_s", limit.latencies.seconds()},
+          {"lines_s", limit.lines.seconds()},
+          {"agreement_s", limit.agreement.seconds()}};
 }
 
 double ratio_of(const Effect& effect) {
@@ -140,9 +155,9 @@ nlohmann::json json_of(const Row& row, std::uint32_t peers) {
                       {"least_s", row.measured.least_s()},
                       {"most_s", row.measured.most_s()},
                       {"busbw_bit_per_s", bus_bit_per_s(row, peers)},
-                      {"ring_lines_s", row.bound.carrying.seconds()},
-                      {"ring_latencies_s", row.bound.latencies.seconds()},
+                      {"limit", limit_json(row.limit())},
                       {"lines", row.measured.lines}};
+  for (const sim::Bound& limit : row.limits) j["limits"].push_back(limit_json(limit));
   if (row.measured.effect) j["disturbance"] = effect_json(row.measured);
   return j;
 }
@@ -161,7 +176,7 @@ int show_times(MeasureOptions options) {
   if (!options.json) print_head(topology, tcp);
   nlohmann::json rows = nlohmann::json::array();
   for (const std::uint64_t bytes : options.sizes) {
-    const Row row{measure(options.bench, *programs, topology, bytes), ring_bound(topology, bytes), bytes};
+    const Row row{measure(options.bench, *programs, topology, bytes), limits(topology, bytes), bytes};
     if (!options.json) print_row(row, topology.peers);
     if (!options.json && row.measured.effect) print_effect(row.measured);
     rows.push_back(json_of(row, topology.peers));
@@ -173,8 +188,12 @@ int show_times(MeasureOptions options) {
     fmt::print("{}\n", all.dump(2));
   } else {
     fmt::print(
-        "# lines: what the slowest line of the ring a, b, ... needs for its 2(n-1)/n; latency: of its 2(n-1) hops;\n"
-        "# median/: the median over their sum\n");
+        "# limit: the longer of hops, and of lines and one hop, then agree: what the named algorithm takes at least, "
+        "the "
+        "least of\n"
+        "# ring, direct and grid; lines: until the busiest line has carried its bytes; agree: until all know the "
+        "outcome;\n"
+        "# median/: the median over the limit\n");
     if (options.bench.resets > 0) {
       fmt::print(
           "# resets: medians in seconds of the calls without and with them, and their ratio; hit: one that met a "

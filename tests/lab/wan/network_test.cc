@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/lab/wan/ring_bound.h"
+#include "tests/lab/wan/limits.h"
 
 namespace lockstep::wan {
 namespace {
@@ -146,18 +146,36 @@ TEST(WanNetwork, WhatIsUnderWayIsLostWhenItsLineIsCut) {
   EXPECT_EQ(traffic.network().counts(1, 2).cut, 1U);
 }
 
-TEST(WanNetwork, TheBoundOfARingIsItsSlowestLineAndItsLatencies) {
+TEST(WanNetwork, TheLimitOfARingIsItsSlowestLineAndItsLatencies) {
   const Topology topology = topology_of(R"(peers = 4
     net = { latency = "10ms", up = "100Mbit/s", down = "100Mbit/s" }
     link = [{ between = "d a", latency = "30ms" }, { between = "a c", rate = "1kbit/s" }]
     line = [{ of = "b", up = "50Mbit/s" }])");
-  const RingBound bound = ring_bound(topology, 10'000'000);
+  const sim::Bound ring = limits(topology, 10'000'000).front();
+  EXPECT_EQ(ring.algorithm, wire::Algorithm::kRing);
   // a and c are no neighbours. 1.5 times 10 MB through b's line.
-  EXPECT_NEAR(bound.carrying.seconds(), 15e6 / 6.25e6 * 1500 / 1448, 1e-6);
-  EXPECT_EQ(bound.latencies, milliseconds(2 * 60 - 2 * 10));
+  EXPECT_NEAR(ring.lines.seconds(), 15e6 / 6.25e6 * 1500 / 1448, 1e-6);
+  EXPECT_EQ(ring.latencies, milliseconds(2 * 60 - 2 * 10));
   const Topology shared = topology_of(R"(peers = 4
     line = [{ of = "a c", shared = true, down = "80Mbit/s" }])");
-  EXPECT_NEAR(ring_bound(shared, 10'000'000).carrying.seconds(), 2 * 15e6 / 10e6 * 1500 / 1448, 1e-6);
+  EXPECT_NEAR(limits(shared, 10'000'000).front().lines.seconds(), 2 * 15e6 / 10e6 * 1500 / 1448, 1e-6);
+}
+
+TEST(WanNetwork, TheLimitIsThatOfTheBestAlgorithm) {
+  const Topology far = topology_of(R"(peers = 8
+    net = { latency = "40ms", up = "200Mbit/s", down = "200Mbit/s" })");
+  const std::vector<sim::Bound> small = limits(far, 4096);
+  ASSERT_EQ(small.size(), 3U);
+  EXPECT_EQ(sim::least_of(small).algorithm, wire::Algorithm::kDirect);
+  EXPECT_EQ(sim::least_of(small).whole(), milliseconds(120));
+  const Topology thin = topology_of(R"(peers = 8
+    net = { latency = "40ms", up = "200Mbit/s", down = "200Mbit/s" }
+    line = [{ of = "c", up = "20Mbit/s" }, { of = "f", up = "20Mbit/s" }])");
+  // By rate a thin line sends its own contribution once.
+  EXPECT_NEAR(sim::least_of(limits(thin, 64'000'000)).lines.seconds(), 64e6 / 2.5e6 * 1500 / 1448, 1e-5);
+  const Topology many = topology_of("peers = 66\nnet = { latency = \"40ms\", up = \"200Mbit/s\" }");
+  EXPECT_EQ(sim::least_of(limits(many, 4096)).algorithm, wire::Algorithm::kGrid);
+  EXPECT_EQ(sim::least_of(limits(many, 4096)).whole(), milliseconds(240));
 }
 
 }  // namespace

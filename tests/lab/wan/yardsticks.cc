@@ -18,7 +18,7 @@
 #include "tests/lab/wan/bench_flags.h"
 #include "tests/lab/wan/commands.h"
 #include "tests/lab/wan/failure.h"
-#include "tests/lab/wan/ring_bound.h"
+#include "tests/lab/wan/limits.h"
 #include "tests/lab/wan/yardstick.h"
 
 namespace lockstep::wan {
@@ -55,7 +55,7 @@ double limit_s(const Topology& topology, std::uint64_t bytes) {
       if (from != to) longest_ns = std::max(longest_ns, topology.way(from, to).latency.ns);
     }
   }
-  return ring_bound(topology, bytes).carrying.seconds() + nanoseconds(2 * longest_ns).seconds();
+  return limits(topology, bytes).front().lines.seconds() + nanoseconds(2 * longest_ns).seconds();
 }
 
 Calls calls_of_lockstep(const YardsticksOptions& options, const Topology& topology, std::uint64_t bytes) {

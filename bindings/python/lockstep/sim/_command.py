@@ -175,7 +175,7 @@ def explain(plan: Scenario) -> str:
 
 
 def predict(scenario: Scenario) -> str:
-    """The duration of a scenario's work, its bottleneck, and possible improvements, in words."""
+    """The algorithm and the duration of a scenario's work, lower bounds, and the bottleneck, in words."""
     return _output(["predict", *_paths(scenario)])
 
 
