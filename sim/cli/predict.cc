@@ -20,9 +20,9 @@
 namespace lockstep::sim {
 namespace {
 
-// 3: of each collective the algorithm, the reason and the candidates with their bounds. bound_ns, the least of these, was
-// lines_ns; alone_ns, of the heaviest collective, was schedule_ns of each. best_ring is null where nothing goes around
-// the ring.
+// 3: of each collective the algorithm, the reason and the candidates with their bounds. bound_ns, the least of these,
+// was lines_ns; alone_ns, of the heaviest collective, was schedule_ns of each. best_ring is null where nothing goes
+// around the ring.
 constexpr int kJsonVersion = 3;
 constexpr double kHardlySlower = 1.005;  // in words: + 0 %
 

@@ -16,7 +16,7 @@ namespace lockstep::sim {
 
 // A collective among hosts. The root is rank 0.
 struct Setting {
-  Work work;                         // without its algorithm
+  Work work;                         // whose algorithm does not matter here
   std::vector<std::uint32_t> hosts;  // in the order of ranks
   std::uint32_t coordinator = 0;     // its host
   std::uint32_t stripes = 1;

@@ -32,12 +32,12 @@ sim::flow::Topology lines_of(const Topology& topology) {
 
 // The members as the coordinator would name them.
 peer::Cohort::Roster roster_of(const Topology& topology) {
-  constexpr std::uint32_t coordinator = 0;  // its host
+  constexpr std::uint32_t kCoordinatorHost = 0;
   wire::View view;
   for (std::uint32_t peer = 1; peer <= topology.peers; ++peer) {
     wire::Member& member = view.members.emplace_back();
     member.id = PeerId{0, peer};
-    member.round_trip = topology.way(peer, coordinator).latency + topology.way(coordinator, peer).latency;
+    member.round_trip = topology.way(peer, kCoordinatorHost).latency + topology.way(kCoordinatorHost, peer).latency;
   }
   return peer::Cohort::founded(view, GroupId{}).now();
 }
