@@ -182,6 +182,8 @@ class Streams {
     return ends;
   }
   [[nodiscard]] std::size_t size() const { return live_; }
+  // What each write reports of all streams from now on.
+  void set_written(const io::Written& written) { written_ = written; }
 
   // ---- effects ----
   void carry_out(const io::Dial& dial) { add(dial.stream, dial.to); }
@@ -243,7 +245,7 @@ class Streams {
           end.hear(slice.bytes.empty() ? std::span<const std::byte>(memory_(slice.payload)) : slice.bytes);
           bytes += slice.size();
         }
-        inputs_.emplace_back(io::WriteDone{stream, bytes});
+        inputs_.emplace_back(io::WriteDone{stream, bytes, written_});
       }
       if (!end.read_) continue;
       const auto waiting = std::span(end.said_).subspan(end.landed_);
@@ -268,6 +270,7 @@ class Streams {
   Memory memory_;
   io::StreamNames names_ = io::StreamNames::for_accepting();
   std::map<StreamId, std::unique_ptr<FarEnd>> ends_;
+  std::optional<io::Written> written_;
   std::deque<io::Input> inputs_;
   std::size_t live_ = 0;
 };

@@ -1,7 +1,10 @@
 #include "transport/stream_set.h"
 
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <asio/error.hpp>
@@ -29,6 +32,13 @@ bool would_block(const std::error_code& error) {
 std::uint64_t outstanding_on(Socket& socket) {
   int bytes = 0;
   return ::ioctl(socket.native_handle(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+// Packets that were sent again so far.
+std::uint64_t lost_on(Socket& socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_total_retrans : 0;
 }
 
 // Resets the connection: both sides discard bytes that were not sent or read.
@@ -60,6 +70,7 @@ struct StreamSet::Stream {
   bool ended_in_order = false;                // with `other`: all that was written has arrived there
   bool open = false;                          // false: dialling
   CongestionUse::Control* control = nullptr;  // null: not known, or no socket
+  std::uint64_t lost = 0;                     // packets that were sent again, when the kernel was last asked
   bool ended = false;                         // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
@@ -325,11 +336,14 @@ std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
   asked_ = moment;
   std::uint64_t outstanding = 0;
   for (const auto& [id, stream] : streams_) {
-    if (stream->open && stream->other == nullptr) outstanding += outstanding_on(stream->socket);
+    if (!stream->open || stream->other != nullptr) continue;
+    outstanding += outstanding_on(stream->socket);
+    const std::uint64_t before = std::exchange(stream->lost, std::max(stream->lost, lost_on(stream->socket)));
+    packets_lost_ += stream->lost - before;
   }
   const std::uint64_t all = bytes_written();
   outstanding = std::min(outstanding, all);
-  return io::Written{all - outstanding, outstanding};
+  return io::Written{all - outstanding, outstanding, packets_lost_};
 }
 
 // ---- streams without a socket ----

@@ -109,8 +109,9 @@ class StreamSet {
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
   Fifo<io::Input> inputs_;
   Fifo<Ready> ready_;
-  Fifo<StreamPtr> doomed_;  // streams whose writing failed; they end after the received bytes were read
-  Instant asked_;           // when the kernel was last asked what was acknowledged
+  Fifo<StreamPtr> doomed_;          // streams whose writing failed; they end after the received bytes were read
+  Instant asked_;                   // when the kernel was last asked what was acknowledged
+  std::uint64_t packets_lost_ = 0;  // those that were sent again, as the kernel said then
   std::atomic<std::uint64_t> bytes_read_{0};
   std::atomic<std::uint64_t> bytes_written_{0};
 };

@@ -73,6 +73,7 @@ std::string default_name() {
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options) {
   transport::CommunicatorOptions result;
+  result.peer.most_stripes = kMaxStripes;  // unless the caller says how many
   if (options == nullptr) {
     result.flight_folder = text_or_empty(std::getenv(kFlightFolder));
     return result;
@@ -95,6 +96,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   result.advertised_host = text_or_empty(in.advertise_host);
   peer.advertised.port = in.advertise_port;
   override_with(in.stripes, peer.stripes);
+  if (in.stripes != 0) peer.most_stripes = 0;
   override_with(in.segment_bytes, peer.segment_bytes);
   override_with(in.dial_timeout_ms, peer.dial_timeout);
   override_with(in.link_heartbeat_ms, peer.link_heartbeat);

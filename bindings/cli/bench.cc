@@ -254,7 +254,7 @@ void add_sizes(CLI::App& command, BenchOptions& options) {
 void add_network(CLI::App& command, BenchOptions& options) {
   command
       .add_option("--stripes", options.network.stripes, "parallel streams to each neighbour; 0: the library's default")
-      ->check(CLI::Range(0, 16))
+      ->check(CLI::Range(0, 64))
       ->capture_default_str();
   command
       .add_option("--segment-bytes", options.network.segment_bytes,

@@ -83,6 +83,7 @@ void fields(auto& a, Is<io::ReadDone> auto& m) {
 void fields(auto& a, Is<io::Written> auto& m) {
   a("acknowledged", m.acknowledged);
   a("outstanding", m.outstanding);
+  a("lost", m.lost);
 }
 
 void fields(auto& a, Is<io::WriteDone> auto& m) {

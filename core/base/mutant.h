@@ -94,6 +94,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kSegmentTwice, "segment-twice", "S2 L1 assert", kRare, "a segment that arrives twice is folded twice") \
   X(kLandingOutlivesStream, "landing-outlives-stream", "L1", kRare, "a segment is awaited from a closed stream") \
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
+  X(kStreamsUnlimited, "streams-unlimited", "S9", kRare, \
+    "a line that loses packets gets more streams than are allowed") \
   X(kNewUseNewStream, "new-use-new-stream", "P1", kNeedle, \
     "a link that gets another use before it is welcomed is dialled again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \

@@ -157,6 +157,7 @@ struct ReadDone {
 struct Written {
   std::uint64_t acknowledged = 0;  // the other hosts have them
   std::uint64_t outstanding = 0;   // the rest
+  std::uint64_t lost = 0;          // packets that were sent again
 };
 struct WriteDone {
   StreamId stream;

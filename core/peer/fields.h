@@ -26,6 +26,7 @@ void fields(auto& a, Is<Options> auto& m) {
   a("first_port", m.first_port);
   a("last_port", m.last_port);
   a("stripes", m.stripes);
+  a("most_stripes", m.most_stripes);
   a("segment_bytes", m.segment_bytes);
   a("by_rate_bytes", m.direct.by_rate_bytes);
   a("rate_window", m.direct.rate_window);

@@ -106,6 +106,7 @@ Peer::Footprint Peer::Machine::footprint() const {
   Footprint footprint;
   footprint.streams = context_.mesh.streams() + context_.session.streams();
   footprint.strangers = context_.mesh.strangers();
+  footprint.widest = context_.mesh.widest();
   footprint.rounds = rounds_.size();
   footprint.waiting = rounds_.waiting();
   footprint.waiting_bytes = rounds_.waiting_bytes();

@@ -37,6 +37,8 @@ constexpr std::int64_t kLeastBusy = 25;
 // with its first proposal.
 constexpr std::int64_t kDownBeats = 2;
 constexpr std::int64_t kFreshBeats = 6;
+// Of all links together, beyond those that each link has anyway: descriptors, and work at each heartbeat.
+constexpr std::ptrdiff_t kMostStreams = 512;
 // Dripping streams in a row, with others in between that greet well.
 constexpr std::uint32_t kDripWeight = 3;
 
@@ -86,7 +88,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     if (wanted.prefetch_key) link.relation = Relation::kSource;
     link.dials = wanted.prefetch_key || options_.id < peer;
     link.reported = link.avoided = now;
-    const std::uint16_t width = wanted.prefetch_key ? 1 : options_.stripes;
+    const std::uint16_t width = wanted.prefetch_key ? 1 : std::max(options_.stripes, wanted_stripes());
     link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, false, now, now, kFirstBackoff});
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
@@ -173,6 +175,44 @@ void Mesh::greet_again(PeerId peer, Link& link, Instant now, Effects& out) {
   }
 }
 
+// ---- more streams where packets are lost (rule 60 of docs/protocol.md) ----
+
+std::uint16_t Mesh::most_stripes() const {
+  const auto neighbours = std::count_if(
+      links_.begin(), links_.end(), [](const auto& entry) { return entry.second.relation == Relation::kNeighbour; });
+  const auto each =
+      static_cast<std::uint16_t>(kMostStreams / std::max<std::ptrdiff_t>(neighbours, kMostStreams / kMaxStripes));
+  const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : options_.most_stripes;
+  return std::clamp(each, options_.stripes, std::max(options_.stripes, most));
+}
+
+std::uint16_t Mesh::wanted_stripes() const { return std::min(stream_count_.wanted(), most_stripes()); }
+
+void Mesh::widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out) {
+  stripes = std::min(stripes, most_stripes());
+  if (stripes <= link.width()) return;
+  if (!link.dials) {
+    say(peer, wire::Link{options_.id, peer, {}, stripes, *key_, link.use});
+    return;
+  }
+  const std::uint16_t before = link.width();
+  link.stripes.resize(stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
+  for (std::uint16_t i = before; i < stripes; ++i) dial(peer, link, StripeIndex{i}, now, out);
+}
+
+void Mesh::widen_links(Instant now, Effects& out) {
+  const std::uint16_t wanted = wanted_stripes();
+  if (wanted == options_.stripes) return;
+  for (auto& [peer, link] : links_) {
+    if (link.relation == Relation::kNeighbour) widen(peer, link, wanted, now, out);
+  }
+}
+
+bool Mesh::is_spare(const Link& link, std::uint16_t stripe) const {
+  if (stripe < options_.stripes) return false;
+  return !link.stripes[stripe].worked || (!link.dials && stripe >= link.greeted);
+}
+
 // Rule 44: a link that this peer may not dial.
 void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
   if (link.dials || link.relation != Relation::kNeighbour || link.use != wire::LinkUse::kTransfer) return;
@@ -227,7 +267,11 @@ void Mesh::on_write_done(const io::WriteDone& in, Instant now) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.write_done(in.bytes);
-  if (in.written) line_rate_.written(*in.written, in.bytes, now);
+  if (!in.written) return;
+  line_rate_.written(*in.written, in.bytes, now);
+  const std::uint16_t before = stream_count_.wanted();
+  stream_count_.written(*in.written, in.bytes, now);
+  if (stream_count_.wanted() != before) set_timer(now);
 }
 
 void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
@@ -302,10 +346,14 @@ void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& 
     }
     return drop(flow, false, now, out);
   }
-  if (const auto* link = std::get_if<wire::Link>(&message); link != nullptr && is_greeting_again(flow, *link)) {
-    flow.use = link->use;
-    if (flow.kind == Kind::kParked && key_) tell_caller(flow);
-    return;
+  if (const auto* link = std::get_if<wire::Link>(&message)) {
+    if (is_greeting_again(flow, *link)) {
+      flow.use = link->use;
+      flow.stripes = link->stripes;
+      if (flow.kind == Kind::kParked && key_) tell_caller(flow);
+      return;
+    }
+    if (asks_for_stripes(flow, *link)) return widen(flow.peer, links_.at(flow.peer), link->stripes, now, out);
   }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
@@ -382,10 +430,17 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (key_) tell_caller(flow);
 }
 
-// Only the use may be another.
+// Only the use may be another, and the number of stripes.
 bool Mesh::is_greeting_again(const Flow& flow, const wire::Link& link) const {
   return !flow.is_prefetch && link.from < link.to && link.from == flow.peer && link.to == options_.id &&
-         link.stripe == flow.stripe && link.stripes == flow.stripes && link.key == flow.key;
+         link.stripe == flow.stripe && link.key == flow.key;
+}
+
+// Rule 60: the side that does not dial asks for more streams.
+bool Mesh::asks_for_stripes(const Flow& flow, const wire::Link& link) const {
+  const auto at = links_.find(flow.peer);
+  return flow.kind == Kind::kUp && !flow.is_prefetch && at != links_.end() && at->second.dials &&
+         link.from == flow.peer && link.to == options_.id && link.key == *key_;
 }
 
 // Rule 3: of the streams with the key that no link waits for, the oldest go when there are too many.
@@ -416,17 +471,8 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   if (at == links_.end()) return;
   Link& link = at->second;
   if (flow.is_prefetch != (link.relation == Relation::kPrefetcher) || link.relation == Relation::kSource) return;
-  if (link.width() != flow.stripes) {  // another number of stripes begins the link anew
-    bool free = true;
-    for (const Stripe& stripe : link.stripes) {
-      if (stripe.stream.value == 0) continue;
-      free = false;
-      Flow& old = flows_.at(stripe.stream);
-      if (old.kind != Kind::kDying) drop(old, false, now, out);
-    }
-    if (!free) return;  // on_closed comes back to the parked one
-    link.stripes.assign(flow.stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
-  }
+  link.greeted = flow.stripes;
+  if (link.width() < flow.stripes) link.stripes.resize(flow.stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
   Stripe& stripe = link.stripes[flow.stripe.value];
   if (stripe.stream == flow.channel.stream()) return;
   if (stripe.stream.value != 0) {  // on_closed comes back to the parked one
@@ -500,7 +546,8 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   set_timer(now + options_.link_timeout);
   if (link->second.dials) {
     if (was_dialling) link->second.failure = in.text;
-    stripe.retry_at = now + (mutant(Mutant::kRedialsLate) ? options_.link_silence : stripe.backoff);
+    const bool late = mutant(Mutant::kRedialsLate) || is_spare(link->second, index.value);
+    stripe.retry_at = now + (late ? options_.link_silence : stripe.backoff);
     stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
     set_timer(stripe.retry_at);
     return;
@@ -634,6 +681,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
       }
     }
   }
+  widen_links(now, out);
   std::vector<PeerId> broken;
   std::vector<PeerId> suspects;
   for (auto& [peer, link] : links_) {
@@ -652,6 +700,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
           set_timer(stripe.retry_at);
         }
       }
+      if (is_spare(link, i)) continue;
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = link.avoided = now;
@@ -926,13 +975,15 @@ void Mesh::pump(Effects& out) {
 void Mesh::fill_stripes() {
   NeighbourOwner& rounds = owners_->neighbours;
   TransferOwner& transfers = owners_->transfers;
+  const std::uint16_t wanted = wanted_stripes();
   for (auto& [peer, link] : links_) {
     if (link.relation != Relation::kNeighbour) continue;
     const bool transfer = transfers.has_segments_for(peer);
     if (!transfer && !rounds.has_segments_for(peer)) continue;
+    const std::uint16_t used = std::min(link.width(), wanted);
     for (bool more = true; more;) {
       more = false;
-      for (std::uint16_t i = 0; i < link.width(); ++i) {
+      for (std::uint16_t i = 0; i < used; ++i) {
         if (!link.stripes[i].up) continue;
         const StreamId stream = link.stripes[i].stream;
         Flow& flow = flows_.at(stream);

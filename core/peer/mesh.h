@@ -33,6 +33,7 @@
 #include "core/peer/line_rate.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
+#include "core/peer/stream_count.h"
 #include "core/wire/channel.h"
 
 namespace lockstep::peer {
@@ -131,6 +132,12 @@ class Mesh {
     for (const auto& [peer, link] : links_) sum += link.stripes.size();
     return sum;
   }
+  // Of those links that this peer dials, the stripes of the one that has most.
+  [[nodiscard]] std::size_t widest() const {
+    std::size_t most = 0;
+    for (const auto& [peer, link] : links_) most = std::max(most, link.dials ? link.stripes.size() : 0);
+    return most;
+  }
   [[nodiscard]] std::size_t lobby_entries() const { return lobby_.entries(); }
   // Bytes that streams keep for use.
   [[nodiscard]] std::size_t memory() const {
@@ -172,19 +179,20 @@ class Mesh {
     bool needed = true;
     wire::LinkUse use = wire::LinkUse::kRing;
     std::vector<Stripe> stripes;
-    Stripe knock;              // asks the other side to dial: never up
-    Instant reported;          // when it was last said to be broken
-    Instant avoided;           // when it was last said to be one that a ring had better avoid
-    std::uint64_t best = 0;    // the most bytes a second that a stripe has brought
-    Duration round_trip;       // as measured when a stripe was dialled; 0: not known
-    std::uint32_t faults = 0;  // of the protocol, one stream after the other
+    std::uint16_t greeted = 0;  // stripes that the other side has greeted for last; 0: this peer dials
+    Stripe knock;               // asks the other side to dial: never up
+    Instant reported;           // when it was last said to be broken
+    Instant avoided;            // when it was last said to be one that a ring had better avoid
+    std::uint64_t best = 0;     // the most bytes a second that a stripe has brought
+    Duration round_trip;        // as measured when a stripe was dialled; 0: not known
+    std::uint32_t faults = 0;   // of the protocol, one stream after the other
     Instant last_fault;
     std::string failure;  // why our last dial failed, in the system's words
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(address, relation, key, dials, needed, use, stripes, knock, reported, avoided, best, round_trip, faults,
-            last_fault, failure);
+      a.all(address, relation, key, dials, needed, use, stripes, greeted, knock, reported, avoided, best, round_trip,
+            faults, last_fault, failure);
     }
   };
   enum class Kind : std::uint8_t {
@@ -240,9 +248,19 @@ class Mesh {
   void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
   [[nodiscard]] bool is_greeting_again(const Flow& flow, const wire::Link& link) const;
+  [[nodiscard]] bool asks_for_stripes(const Flow& flow, const wire::Link& link) const;
   void attach_parked(Flow& flow, Instant now, Effects& out);
   void bring_up(Flow& flow, Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
+  // ---- more streams where packets are lost (rule 60) ----
+  // The most stripes that a link may have: all links together have a limit.
+  [[nodiscard]] std::uint16_t most_stripes() const;
+  [[nodiscard]] std::uint16_t wanted_stripes() const;
+  // Dials so many stripes, or asks the other side to.
+  void widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out);
+  void widen_links(Instant now, Effects& out);
+  // A stripe without which the link works as well: nothing was ever sent on it, or the other side dials it no more.
+  [[nodiscard]] bool is_spare(const Link& link, std::uint16_t stripe) const;
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
   void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
@@ -282,6 +300,8 @@ class Mesh {
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   LineRate line_rate_{options_.direct.rate_window, std::uint64_t{4} * options_.direct.by_rate_bytes};
+  StreamCount stream_count_{options_.stripes, options_.most_stripes, options_.direct.rate_window,
+                            std::uint64_t{2} * options_.direct.by_rate_bytes};
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;
   bool closed_ = false;

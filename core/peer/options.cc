@@ -52,6 +52,9 @@ std::string validate_options(const Options& options) {
   if (options.stripes < 1 || options.stripes > kMaxStripes) {
     return out_of_range("stripes", options.stripes, 1, kMaxStripes);
   }
+  if (options.most_stripes > kMaxStripes) {
+    return out_of_range("most_stripes", options.most_stripes, 0, kMaxStripes);
+  }
   if (options.segment_bytes > kMaxSegmentBytes) {
     return out_of_range("segment_bytes", options.segment_bytes, 1, kMaxSegmentBytes) + ", or 0 for an automatic size";
   }

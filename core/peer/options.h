@@ -33,6 +33,7 @@ struct Options {
   std::uint16_t first_port = 0;  // listen on the first free port of this range; 0: any port
   std::uint16_t last_port = 0;
   std::uint16_t stripes = 2;        // parallel streams to each neighbour
+  std::uint16_t most_stripes = 0;   // the most, where lines lose packets (rule 60); up to `stripes`: always as many
   std::uint32_t segment_bytes = 0;  // 0: chosen from the size of the tensors; must be equal on all peers
   std::uint32_t eager_segments = kMaxEagerSegments;  // most small segments that a neighbour gets before it asks
   std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order (rule 43)

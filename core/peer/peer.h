@@ -34,6 +34,7 @@ class Peer {
   struct Footprint {
     std::size_t streams = 0;
     std::size_t strangers = 0;      // of them: have not said the key of the run
+    std::size_t widest = 0;         // of links that this peer dials, the stripes of the one that has most
     std::size_t rounds = 0;         // that have begun
     std::size_t waiting = 0;        // calls in the queue (rule 43), and stopped calls that keep a place in it
     std::size_t waiting_bytes = 0;  // of the queue

@@ -105,7 +105,6 @@ void Operation::weigh(float total) {
 std::optional<Error> Operation::validate(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                                          std::span<const std::uint64_t> rank_parameters, Segmenting segmenting) {
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
-  segmenting.fine = !shares_in(segmenting, rank_parameters).empty();
   std::uint64_t segments = 0;
   if (request.collective == wire::Collective::kAllGather) {
     if (auto refusal = validate_blocks(request, rank, rank_parameters)) return refusal;
@@ -143,10 +142,8 @@ std::vector<Piece> Operation::pieces_of(const Request& request, std::uint32_t wo
   const auto element = static_cast<std::uint32_t>(size_of(request.type));
   if (wire::exchanges(request.collective)) return {};  // an exchange lists its own: they differ between ranks
   if (request.collective == wire::Collective::kAllGather) return cut_blocks(rank_parameters, element, segmenting);
-  const std::vector<std::uint32_t> shares = shares_in(segmenting, rank_parameters);
-  segmenting.fine = !shares.empty();
   std::vector<Piece> pieces = cut(request.collective, counts_of(request), element, world, root, segmenting);
-  deal(pieces, shares, kMaxExchanges);
+  deal(pieces, shares_in(segmenting, rank_parameters), kMaxExchanges);
   return pieces;
 }
 

@@ -152,12 +152,12 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
 
 // With owners, or perhaps with owners: memory behind the scratch of the tensors, for the contributions of others to the
 // chunks that this rank collects.
-// An all-reduce: they take turns in it. All contributions at once, but at most the larger of 8 MiB and a sixteenth of
+// An all-reduce: they take turns in it. All contributions at once, but at most the larger of 16 MiB and a sixteenth of
 // the tensors, and at most 64 MiB: as much as is under way on a fast and long line.
 // A reduce-scatter or a reduce: the scratch of the tensors holds all contributions, but for the elements that do not
 // divide by the ranks, and the contributions that go straight to the root (goes_straight()).
 inline std::uint64_t direct_room(const Request& request) {
-  constexpr std::uint64_t kUsual = std::uint64_t{8} << 20U;
+  constexpr std::uint64_t kUsual = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kMost = std::uint64_t{64} << 20U;
   constexpr std::uint64_t kRanks = 64;  // that a meshed group has at most
   if (algorithm_of(request) == wire::Algorithm::kRing || !wire::reduces(request.collective)) return 0;

@@ -16,13 +16,15 @@ namespace {
 // the machines cost more than the bytes.
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
+// Far peers have many slow streams where lines lose packets or are thin, and the last segment on each of them takes
+// long. Each piece of a chunk takes the time of a segment twice, and its room is taken for as long.
+constexpr std::uint64_t kLargestFarSegment = 64U << 10U;
 // Far peers: enough segments to keep a line full. Near peers: one segment is folded while the next one arrives. Peers
 // on one host gain nothing from that, so a chunk of up to 512 KiB is one segment. With a world of two, no segment is
 // passed on and has to stay in cache, so a chunk of any size is one segment.
 constexpr std::uint64_t kSegmentsPerChunk = 8;
 constexpr std::uint64_t kSegmentsPerNearChunk = 2;
 constexpr std::uint64_t kWholeChunk = 512U << 10U;
-constexpr std::uint64_t kFineParts = 4;  // of a segment, where lines differ
 // Direct algorithm: the pieces whose contributions are under way at the same time, each with room of its own.
 constexpr std::uint64_t kLeastInTurn = 4;
 
@@ -67,11 +69,12 @@ std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std:
   return segment_bytes_for(largest, element_bytes, static_cast<std::uint32_t>(block_bytes.size()), segmenting);
 }
 
-std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, Distance distance) {
+std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, const Segmenting& segmenting) {
   const bool whole = chunk_bytes <= kWholeChunk || world == 2;
-  if (distance == Distance::kSameHost && whole) return chunk_bytes;
-  const std::uint64_t segments = distance == Distance::kFar ? kSegmentsPerChunk : kSegmentsPerNearChunk;
-  return std::clamp(chunk_bytes / segments, kSmallestSegment, kLargestSegment);
+  if (segmenting.distance == Distance::kSameHost && whole && !segmenting.along_ring) return chunk_bytes;
+  const bool far = segmenting.distance == Distance::kFar;
+  const std::uint64_t segments = far || segmenting.along_ring ? kSegmentsPerChunk : kSegmentsPerNearChunk;
+  return std::clamp(chunk_bytes / segments, kSmallestSegment, far ? kLargestFarSegment : kLargestSegment);
 }
 
 // Whether each tensor is one chunk, which the root owns.
@@ -82,10 +85,11 @@ bool is_of_root(wire::Collective collective, std::span<const std::uint64_t> coun
   return segmenting.algorithm != wire::Algorithm::kDirect || !goes_through_owners(bytes, world);
 }
 
-// The segment size of a broadcast. Segments are passed along the whole ring, so the delay grows with their size.
+// The segment size of a broadcast.
 std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_bytes, std::uint32_t world,
                                    Segmenting segmenting) {
-  return segment_bytes_for(bytes, element_bytes, world, {segmenting.configured, Distance::kFar});
+  return segment_bytes_for(bytes, element_bytes, world,
+                           {.configured = segmenting.configured, .distance = segmenting.distance, .along_ring = true});
 }
 
 }  // namespace
@@ -93,8 +97,7 @@ std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_by
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting) {
   std::uint64_t bytes = segmenting.configured;
-  if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting.distance);
-  if (segmenting.fine && segmenting.configured == 0) bytes = std::max(bytes / kFineParts, kSmallestSegment);
+  if (bytes == 0) bytes = chosen_segment(chunk_bytes, world, segmenting);
   bytes = std::max(bytes, chunk_bytes / (kMaxSegments / 64));  // keeps the number of segments bounded
   bytes = std::min<std::uint64_t>(bytes, kMaxSegmentBytes);
   const bool takes_turns = wire::has_owners(segmenting.algorithm) && segmenting.room > 0 && world > 1;

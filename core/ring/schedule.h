@@ -142,9 +142,8 @@ struct Segmenting {
   // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
   std::uint32_t turns = 0;
   bool by_rate = false;  // the rank parameters are rates, by which the pieces are dealt out (shares.h)
-  // Of ranks whose lines differ: a thin line carries streams to all others at once, and the last segment on each of
-  // them takes long.
-  bool fine = false;
+  // Segments are passed along the whole ring, so the delay grows with their size.
+  bool along_ring = false;
 };
 
 // The payload size of a segment. A segment is large enough that the cost of messages is negligible, small enough to

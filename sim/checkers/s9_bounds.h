@@ -22,6 +22,7 @@ inline Complaint check_bounds(const peer::Peer::Footprint& f, PeerId peer, std::
     return text_of(peer) + " has " + std::to_string(is) + " " + what + ", the limit is " + std::to_string(limit);
   };
   if (f.streams > streams) return over("streams", f.streams, streams);
+  if (f.widest > stripes) return over("stripes to one neighbour", f.widest, stripes);
   if (f.strangers > most_strangers) return over("strangers", f.strangers, most_strangers);
   if (f.rounds > kMaxRoundsInFlight) return over("rounds in flight", f.rounds, kMaxRoundsInFlight);
   if (f.remembered > std::size_t{2} * kMaxRememberedOutcomes)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "sim/flow/stream_limits.h"
 #include "sim/network/network.h"
 
 namespace lockstep::sim {
@@ -226,10 +227,14 @@ void Network::take(End end, std::uint64_t loan, Instant now) {
 void Network::acknowledge(End sender, std::uint64_t bytes) {
   Pipe& pipe = side(other(sender)).in;
   if (bytes <= pipe.acknowledged) return;
+  const std::uint64_t loss = way_from(sender).loss_ppm;
+  const auto lost_of = [&](std::uint64_t all) { return all / flow::kPacketBytes * loss / flow::kPerMillion; };
+  const std::uint64_t lost = lost_of(bytes) - lost_of(pipe.acknowledged);
   const std::uint64_t news = bytes - std::exchange(pipe.acknowledged, bytes);
   io::Written& written = port_of(side(sender).process).written;
   written.acknowledged += news;
   written.outstanding -= news;
+  written.lost += options_.resends ? 1 : lost;
 }
 
 std::size_t Network::take_once(End end, Instant now) {

@@ -70,6 +70,7 @@ flow::Topology Ways::lay_lines(const NetworkOptions& options) {
     for (std::uint32_t to = 0; to < hosts_; ++to) {
       const flow::Route route = topology.route(from, to);
       between(from, to).rate = std::min({route.narrowest, route.loss_cap, kNoLimit});
+      between(from, to).loss_ppm = route.loss_ppm;
       set_window(between(from, to));
     }
   }

@@ -16,8 +16,9 @@ struct Way {  // from one host to another
   std::uint64_t rate = 0;  // bytes per second
   std::int64_t busy_until = 0;
   std::uint64_t slow = 1;
-  std::uint64_t piece = 0;   // goes onto the way at once, at most, so that other streams have their turns
-  std::uint64_t window = 0;  // of a stream: bytes that are sent and not yet read, at most
+  std::uint64_t piece = 0;     // goes onto the way at once, at most, so that other streams have their turns
+  std::uint64_t window = 0;    // of a stream: bytes that are sent and not yet read, at most
+  std::uint32_t loss_ppm = 0;  // of packets
   int cuts = 0;
   std::uint64_t drip = 0;     // bytes that each stream passes in a second; 0: no limit
   std::uint64_t to_flip = 0;  // payloads or frames

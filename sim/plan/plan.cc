@@ -32,6 +32,29 @@ std::string validate_lines(const NetworkOptions& net) {
   return {};
 }
 
+std::string must(std::string_view name, std::string_view what) {
+  return std::string(name).append(" must be ").append(what);
+}
+
+template <typename T>
+constexpr bool within(T value, T lo, T hi) {
+  return value >= lo && value <= hi;
+}
+
+std::string flaw_of_links(const LinkPlan& links) {
+  if (!within(links.stripes, 1U, 64U)) return must("stripes", "1..64");
+  if (links.most_stripes > 64) return must("most_stripes", "0..64");
+  if (links.segment_bytes != 0 && !within(links.segment_bytes, 16U, kMaxSegmentBytes)) {
+    return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
+  }
+  if (links.eager_segments > kMaxEagerSegments)
+    return must("eager_segments", "0.." + std::to_string(kMaxEagerSegments));
+  if (!within(links.window, 1U, kRoundWindow)) return must("window", "1.." + std::to_string(kRoundWindow));
+  if (links.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
+  if (links.by_rate_bytes == 0 || links.rate_window.ns <= 0) return must("by_rate_bytes", "more than 0");
+  return {};
+}
+
 }  // namespace
 
 std::string_view name_of(Fault fault) { return kFaultNames[static_cast<std::size_t>(fault)]; }
@@ -176,10 +199,6 @@ std::string validate_plan(const Plan& plan) {
   constexpr std::size_t kMostLinks = std::size_t{kMaxHosts} * kMaxPeers / 2;  // a pair of hosts each
   constexpr std::uint64_t kMostRealBytes = std::uint64_t{64} << 20U;
   const NetworkOptions& net = plan.network;
-  const auto must = [](std::string_view name, std::string_view what) {
-    return std::string(name).append(" must be ").append(what);
-  };
-  const auto within = [](auto value, auto lo, auto hi) { return value >= lo && value <= hi; };
   if (!within(plan.peers, 1U, kMaxPeers)) return must("peers", "1.." + std::to_string(kMaxPeers));
   if (!within(plan.founders, 1U, plan.peers)) return must("founders", "1..peers");
   if (!within(plan.gangs.groups, 1U, plan.peers)) return must("groups", "1..peers");
@@ -193,15 +212,7 @@ std::string validate_plan(const Plan& plan) {
   }
   if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
   if (plan.state.pieces > 1000) return must("state_pieces", "0 (drawn) .. 1000");
-  if (!within(plan.links.stripes, 1U, 16U)) return must("stripes", "1..16");
-  if (plan.links.segment_bytes != 0 && !within(plan.links.segment_bytes, 16U, kMaxSegmentBytes)) {
-    return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
-  }
-  if (plan.links.eager_segments > kMaxEagerSegments)
-    return must("eager_segments", "0.." + std::to_string(kMaxEagerSegments));
-  if (!within(plan.links.window, 1U, kRoundWindow)) return must("window", "1.." + std::to_string(kRoundWindow));
-  if (plan.links.turns > kMaxSegments) return must("turns", "0.." + std::to_string(kMaxSegments));
-  if (plan.links.by_rate_bytes == 0 || plan.links.rate_window.ns <= 0) return must("by_rate_bytes", "more than 0");
+  if (std::string flaw = flaw_of_links(plan.links); !flaw.empty()) return flaw;
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");
   if (!within(plan.program.ops_per_step, 1U, 64U)) return must("ops_per_step", "1..64");
   if (plan.program.sends_to_next > kMostSends) return must("sends_to_next", "0.." + std::to_string(kMostSends));

@@ -115,6 +115,7 @@ struct DelayPlan {
 // Options of the links between peers.
 struct LinkPlan {
   std::uint32_t stripes = 2;
+  std::uint32_t most_stripes = 0;  // where lines lose packets (rule 60); up to `stripes`: always as many
   std::uint32_t segment_bytes = 0;
   std::uint32_t eager_segments = kMaxEagerSegments;  // small tensors that go to a neighbour before it asks
   std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order; further calls wait

@@ -364,6 +364,9 @@ void draw_by_rate(Plan& plan, Dice dice) {
   plan.links.by_rate_bytes = static_cast<std::uint32_t>(dice.range(1, 400, Purpose::kReduce, 0, 0, 3));
   const auto longest = static_cast<std::uint64_t>(std::max<std::int64_t>(plan.network.latency_hi_ns, 1000));
   plan.links.rate_window = nanoseconds(static_cast<std::int64_t>(dice.range(1, longest, Purpose::kReduce, 0, 0, 4)));
+  if (!dice.permille(500, Purpose::kReduce, 0, 0, 6)) return;
+  plan.links.most_stripes = static_cast<std::uint32_t>(dice.range(2, 8, Purpose::kReduce, 0, 0, 7));
+  plan.network.resends = true;
 }
 
 // What the calls of a program are, beside all-reduces around the ring. The program itself draws transfers with 0 and 1.

@@ -41,6 +41,7 @@ void visit_plan(P& plan, V&& v) {
   v("timer_delay_ns", plan.delays.timer.ns);
   v("heartbeat_ns", plan.heartbeat.ns);
   v("stripes", plan.links.stripes);
+  v("most_stripes", plan.links.most_stripes);
   v("segment_bytes", plan.links.segment_bytes);
   v("eager_segments", plan.links.eager_segments);
   v("window", plan.links.window);
@@ -67,6 +68,7 @@ void visit_plan(P& plan, V&& v) {
   v("rate_bytes_per_s", plan.network.rate_bytes_per_s);
   v("window_bytes", plan.network.window_bytes);
   v("short_permille", plan.network.short_permille);
+  v("resends", plan.network.resends);
   v("pieces_permille", plan.network.pieces_permille);
   v("apart_permille", plan.network.apart_permille);
   v("busy_permille", plan.network.busy_permille);

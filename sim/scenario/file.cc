@@ -196,6 +196,7 @@ class ScenarioReader {
     top("fresh_tags", plan.fresh_tags);
     top("aged", plan.aged);
     top("stripes", plan.links.stripes);
+    top("most_stripes", plan.links.most_stripes);
     top("segment_bytes", plan.links.segment_bytes);
     top("eager_segments", plan.links.eager_segments);
     top("window", plan.links.window);

@@ -320,6 +320,8 @@ Candidates one_thing_less(const Plan& plan) {
     return p.program.steps_per_admit > 1 && lower(p.program.steps_per_admit, p.program.steps_per_admit - 1);
   });
   add(out, plan, [](Plan& p) { return lower(p.links.stripes, 1); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.network.resends, false); });
+  add(out, plan, [](Plan& p) { return lower(p.links.most_stripes, 0); });
   return out;
 }
 

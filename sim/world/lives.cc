@@ -42,6 +42,7 @@ void Lives::start(std::uint32_t host) {
   options.founders = plan_.founders;
   options.auto_admit = plan_.auto_admit;
   options.stripes = static_cast<std::uint16_t>(plan_.links.stripes);
+  options.most_stripes = static_cast<std::uint16_t>(plan_.links.most_stripes);
   options.segment_bytes = plan_.links.segment_bytes;
   options.eager_segments = plan_.links.eager_segments;
   options.window = plan_.links.window;

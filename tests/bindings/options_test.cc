@@ -30,6 +30,7 @@ TEST(CommOptions, DefaultsMatchTheHeader) {
     EXPECT_FALSE(options->peer.auto_admit);
     EXPECT_EQ(options->peer.first_port, 0);
     EXPECT_EQ(options->peer.stripes, 2);
+    EXPECT_EQ(options->peer.most_stripes, 64) << "where lines lose packets";
     EXPECT_EQ(options->peer.segment_bytes, 0U);
     EXPECT_EQ(options->peer.dial_timeout, milliseconds(5000));
     EXPECT_EQ(options->peer.link_heartbeat, milliseconds(500));
@@ -109,6 +110,7 @@ TEST(CommOptions, ConvertsEveryField) {
   EXPECT_EQ(out->advertised_host, "example.org");
   EXPECT_EQ(out->peer.advertised.port, 8);
   EXPECT_EQ(out->peer.stripes, 9);
+  EXPECT_EQ(out->peer.most_stripes, 0) << "always as many as the caller says";
   EXPECT_EQ(out->peer.segment_bytes, 16U);
   EXPECT_EQ(out->peer.dial_timeout, milliseconds(11));
   EXPECT_EQ(out->peer.link_heartbeat, milliseconds(12));

@@ -288,7 +288,7 @@ typedef struct lockstep_comm_options {
   const char* advertise_host; /* address for other peers. Default: the address that the coordinator sees */
   uint16_t advertise_port;    /* port for other peers. Default: the listening port */
 
-  uint16_t stripes;         /* parallel streams to each neighbour, 1 to 16. Default: 2 */
+  uint16_t stripes;         /* parallel streams to each neighbour, 1 to 64. Default: 2; more where packets are lost */
   uint32_t segment_bytes;   /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by tensor size */
   uint32_t dial_timeout_ms; /* limit of one attempt to open a stream and be greeted. Default: 5000 */
   uint32_t link_heartbeat_ms; /* interval of heartbeats on an idle stream. Default: 500 */
@@ -663,7 +663,7 @@ typedef struct lockstep_all_reduce_args {
  * and `recv` of their own where tensors are large. Neighbouring tensors of at most 16 KiB each travel as one where
  * nothing is encoded; they need two copies, and are written only if the call succeeds. DIRECT and AUTO also need room
  * for the contributions of others: as many bytes as the tensors (64 times as many for tensors of at most 16 KiB), but
- * at most the larger of 8 MiB and a sixteenth of the tensors, and at most 64 MiB; DIRECT ends with INVALID_ARGUMENT
+ * at most the larger of 16 MiB and a sixteenth of the tensors, and at most 64 MiB; DIRECT ends with INVALID_ARGUMENT
  * where that is too little for the number of members. With a wire format, weights, or DIRECT for a sum or average of
  * f32, a NaN or infinite input aborts the call on every peer with INVALID_ARGUMENT; the error names the peer and the
  * element. Errors: common ones, and PEER_LOST with `no_retry`. */

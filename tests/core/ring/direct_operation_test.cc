@@ -740,10 +740,10 @@ TEST(DirectOperation, ThereIsRoomForAllContributionsOrAsMuchAsIsUnderWay) {
   EXPECT_EQ(room_of({kWholeBytes}), 64U * kWholeBytes);
   EXPECT_EQ(room_of({kWholeBytes + 1}), kWholeBytes + 1);
   EXPECT_EQ(room_of({100, kMiB}), 6400 + kMiB);
-  EXPECT_EQ(room_of({8 * kMiB - 1}), 8 * kMiB - 1);
-  EXPECT_EQ(room_of({8 * kMiB + 1}), 8 * kMiB);
-  EXPECT_EQ(room_of({128 * kMiB}), 8 * kMiB);
-  EXPECT_EQ(room_of({160 * kMiB}), 10 * kMiB) << "a sixteenth";
+  EXPECT_EQ(room_of({16 * kMiB - 1}), 16 * kMiB - 1);
+  EXPECT_EQ(room_of({16 * kMiB + 1}), 16 * kMiB);
+  EXPECT_EQ(room_of({256 * kMiB}), 16 * kMiB);
+  EXPECT_EQ(room_of({320 * kMiB}), 20 * kMiB) << "a sixteenth";
   EXPECT_EQ(room_of({1024 * kMiB}), 64 * kMiB);
   EXPECT_EQ(room_of({2048 * kMiB}), 64 * kMiB);
 }

@@ -55,7 +55,9 @@ TEST(Schedule, TheNearerTheRanksTheLargerTheSegments) {
   EXPECT_EQ(segment_bytes_for(400'000, 4, 3, here), 400'000U);
   EXPECT_EQ(segment_bytes_for(400'000, 4, 3, {1000, Distance::kSameHost}), 1000U);
   const std::uint64_t large = 64U << 20U;
-  EXPECT_EQ(segment_bytes_for(large, 4, 3, here), segment_bytes_for(large, 4, 3, {}));
+  EXPECT_EQ(segment_bytes_for(large, 4, 3, here), 256U << 10U);
+  EXPECT_EQ(segment_bytes_for(large, 4, 3, near), 256U << 10U);
+  EXPECT_EQ(segment_bytes_for(large, 4, 3, {}), 64U << 10U) << "many slow streams";
   EXPECT_EQ(segment_bytes_for(large, 4, 2, here), kMaxSegmentBytes) << "two hand nothing on";
   const std::array<std::uint64_t, 1> counts{65'536};
   EXPECT_EQ(cut(Collective::kAllReduce, counts, 4, 4, 0, here).size(), 4U);

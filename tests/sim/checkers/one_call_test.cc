@@ -160,6 +160,11 @@ TEST(S9Bounds, ACountAboveItsLimitFails) {
   peer = {};
   peer.remembered = 1'000'000;
   EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
+  peer = {};
+  peer.widest = 2;
+  EXPECT_FALSE(check_bounds(peer, kA, 4, 2));
+  peer.widest = 3;
+  EXPECT_TRUE(check_bounds(peer, kA, 4, 2));
   coordinator::Coordinator::Footprint c;
   EXPECT_FALSE(check_bounds(c));
   c.members = kMaxMembers + 1;

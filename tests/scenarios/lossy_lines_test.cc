@@ -1,0 +1,74 @@
+// Lines that lose packets at random: peers find the number of streams that fills them (rule 60 of docs/protocol.md).
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "sim/plan/plan.h"
+#include "tests/support/cluster.h"
+#include "tests/support/sanitized.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::uint32_t kMembers = 4;
+constexpr std::uint64_t kLine = 250'000'000 / 8;            // bytes per second, each way
+constexpr std::uint64_t kBytes = std::uint64_t{64} << 20U;  // of one all-reduce
+
+// Hosts with a line each, 80 ms away from each other. TCP is CUBIC, of which one stream carries 0.4 MB/s with one lost
+// packet in a thousand.
+Cluster lossy_members(std::uint32_t loss_ppm, std::uint32_t most_stripes) {
+  Cluster cluster = Cluster::of(kMembers);
+  cluster.plan([&](sim::Plan& plan) {
+    plan.heartbeat = seconds(2);
+    plan.links.most_stripes = most_stripes;
+    plan.network.latency_lo_ns = plan.network.latency_hi_ns = 80'000'000;
+    plan.network.jitter_ns = 0;
+    plan.network.window_bytes = std::uint64_t{64} << 20U;
+    plan.network.flow.on = true;
+    plan.network.flow.loss_ppm = loss_ppm;
+    plan.network.flow.up_bytes_per_s = plan.network.flow.down_bytes_per_s = kLine;
+  });
+  cluster.start_all();
+  cluster.run_for(seconds(3));  // until links between all pairs are open
+  return cluster;
+}
+
+// The time of one all-reduce.
+double seconds_of_call(Cluster& cluster) {
+  std::vector<CallId> calls;
+  for (std::uint32_t host = 1; host <= kMembers; ++host)
+    calls.push_back(cluster.launch(host, all_reduce(Tag{1}, kBytes / 4)));
+  Duration longest{};
+  for (std::uint32_t host = 1; host <= kMembers; ++host) {
+    EXPECT_TRUE(cluster.run_until_ended(host, calls[host - 1], seconds(200)));
+    const sim::Call& call = *cluster.world().call(host, calls[host - 1]);
+    longest = std::max(longest, call.ended - call.made);
+  }
+  EXPECT_FALSE(cluster.world().failure());
+  return longest.seconds();
+}
+
+// 2(n-1)/n of the bytes on each line, and three hops.
+constexpr double kLimit = 1.5 * static_cast<double>(kBytes) / static_cast<double>(kLine) + 3 * 0.08;
+
+TEST(LossyLines, ManyStreamsFillALineThatLosesPackets) {
+  if (kSanitized) GTEST_SKIP() << "one long run, of what shorter ones do, too";
+  Cluster cluster = lossy_members(1000, 64);
+  std::vector<double> times;
+  for (int call = 0; call < 4; ++call) times.push_back(seconds_of_call(cluster));
+  EXPECT_LE(times[0], 16) << "it looks for the number meanwhile";
+  EXPECT_LE(times[1], kLimit / 0.7) << "it may try more than it needs";
+  EXPECT_LE(times[2], kLimit / 0.8);
+  EXPECT_LE(times[3], kLimit / 0.8);
+}
+
+TEST(LossyLines, TwoStreamsDoNotFillThem) {
+  if (kSanitized) GTEST_SKIP() << "one long run, of what shorter ones do, too";
+  Cluster cluster = lossy_members(1000, 0);
+  EXPECT_GE(seconds_of_call(cluster), 30);
+}
+
+}  // namespace
+}  // namespace lockstep
