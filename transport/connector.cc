@@ -38,6 +38,9 @@ constexpr int kUserTimeoutMs = 30'000;
 // Paths with at least this round trip are paced: their queues do not hold a window that is sent in one burst. Shorter
 // paths do not need pacing, which costs a timer.
 constexpr Duration kPacedRoundTrip = milliseconds(5);
+// What the kernel keeps of a paced path beyond what is on its way. A stream that was fast and has become slow would
+// otherwise take megabytes that faster streams could carry.
+constexpr int kMostUnsent = 64 * 1024;
 
 // Connections that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
@@ -178,7 +181,10 @@ void Connector::configure(Socket& socket) {
 
 Connector::Path Connector::suit_to_path(Socket& socket) {
   const Duration round_trip = round_trip_of(socket);
-  if (round_trip >= kPacedRoundTrip) pace(socket);
+  if (round_trip >= kPacedRoundTrip) {
+    pace(socket);
+    set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
+  }
   return {round_trip, congestion_control_.suit_to_path(socket.native_handle(), round_trip)};
 }
 

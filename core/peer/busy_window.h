@@ -18,6 +18,10 @@ class BusyWindow {
     std::uint64_t lost = 0;   // packets that were sent again
     Duration time;
 
+    template <typename Archive>
+    void archive(Archive& a) {
+      a.all(bytes, lost, time);
+    }
     // In KiB a second; microseconds, so that no product overflows.
     [[nodiscard]] std::uint64_t rate() const {
       return bytes * 1'000'000 / 1024 / std::max<std::uint64_t>(static_cast<std::uint64_t>(time.ns) / 1000, 1);

@@ -16,6 +16,9 @@ constexpr Duration kFirstBackoff = milliseconds(10);
 constexpr Duration kLastBackoff = milliseconds(500);
 // Segments that a stripe holds: one being written, one to follow without a gap.
 constexpr std::size_t kSegmentsPerStripe = 2;
+// Beyond so many stripes each of them is slow, and a segment that waits on one could go on another.
+constexpr std::uint16_t kFewStripes = 4;
+constexpr std::size_t kSegmentsPerSlowStripe = 1;
 // A piece on its way to a prefetcher delays segments of rounds: one piece at a time.
 constexpr std::size_t kSegmentsPerPrefetcher = 1;
 // The stripe of a stream that only asks the other side to dial.
@@ -981,13 +984,14 @@ void Mesh::fill_stripes() {
     const bool transfer = transfers.has_segments_for(peer);
     if (!transfer && !rounds.has_segments_for(peer)) continue;
     const std::uint16_t used = std::min(link.width(), wanted);
+    const std::size_t queued = used > kFewStripes ? kSegmentsPerSlowStripe : kSegmentsPerStripe;
     for (bool more = true; more;) {
       more = false;
       for (std::uint16_t i = 0; i < used; ++i) {
         if (!link.stripes[i].up) continue;
         const StreamId stream = link.stripes[i].stream;
         Flow& flow = flows_.at(stream);
-        if (flow.channel.writer.segments_queued() >= kSegmentsPerStripe) continue;
+        if (flow.channel.writer.segments_queued() >= queued) continue;
         wire::LinkWriter& writer = flow.channel.writer;
         if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
             !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&

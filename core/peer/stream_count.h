@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "core/base/mutant.h"
 #include "core/base/time.h"
@@ -37,39 +38,50 @@ class StreamCount {
   // Left out: most_, first_pause_ and last_pause_, which follow from the options.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(now_, before_, rate_before_, warming_, next_try_, pause_, window_);
+    a.all(now_, before_, rate_before_, warming_, windows_, carried_, next_try_, pause_, window_);
   }
 
  private:
   [[nodiscard]] bool trying() const { return before_ != 0; }
 
   void take(const BusyWindow::Carried& carried, Instant now) {
-    if (!trying()) {
-      if (carried.lost == 0 || now < next_try_) return;
-      before_ = now_;
-      rate_before_ = carried.rate();
-      const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : most_;
-      now_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(std::uint32_t{now_} * 2, most));
-      warming_ = kWarmingWindows;
-      return;
-    }
     if (warming_ > 0) {
       warming_ -= 1;
       return;
     }
-    const bool pays = carried.rate() * kPercent >= rate_before_ * kLeastGain;
-    if (pays) {
-      pause_ = first_pause_;
-    } else {
-      now_ = before_;
-      next_try_ = now + pause_;
-      pause_ = std::min(pause_ * 2, last_pause_);
+    windows_ += 1;
+    carried_.bytes += carried.bytes;
+    carried_.lost += carried.lost;
+    carried_.time = carried_.time + carried.time;
+    if (windows_ < kWindows) return;
+    windows_ = 0;
+    decide(std::exchange(carried_, {}), now);
+  }
+
+  void decide(const BusyWindow::Carried& carried, Instant now) {
+    if (trying()) {
+      const bool pays = carried.rate() * kPercent >= rate_before_ * kLeastGain;
+      if (pays) {
+        pause_ = first_pause_;
+      } else {
+        now_ = before_;
+        next_try_ = now + pause_;
+        pause_ = std::min(pause_ * 2, last_pause_);
+      }
+      before_ = 0;
     }
-    before_ = 0;
+    const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : most_;
+    if (carried.lost == 0 || now < next_try_ || now_ >= most) return;
+    before_ = now_;
+    rate_before_ = carried.rate();
+    now_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(std::uint32_t{now_} * 2, most));
+    warming_ = kWarmingWindows;
   }
 
   // New streams are slow until they have found their rate.
   static constexpr std::uint32_t kWarmingWindows = 3;
+  // Rates of a single window are too far from each other.
+  static constexpr std::uint32_t kWindows = 3;
   // What twice as many streams must carry, in percent of what was carried before: less is noise, or was taken from
   // others on the same line.
   static constexpr std::uint64_t kPercent = 100;
@@ -85,6 +97,8 @@ class StreamCount {
   std::uint16_t before_ = 0;  // while more are tried: how many there were; else 0
   std::uint64_t rate_before_ = 0;
   std::uint32_t warming_ = 0;  // windows that do not count yet
+  std::uint32_t windows_ = 0;  // that make up the next decision, so far
+  BusyWindow::Carried carried_;
   Instant next_try_;
   Duration pause_;
   BusyWindow window_;

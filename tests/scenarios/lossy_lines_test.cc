@@ -59,9 +59,9 @@ TEST(LossyLines, ManyStreamsFillALineThatLosesPackets) {
   std::vector<double> times;
   for (int call = 0; call < 4; ++call) times.push_back(seconds_of_call(cluster));
   EXPECT_LE(times[0], 16) << "it looks for the number meanwhile";
-  EXPECT_LE(times[1], kLimit / 0.7) << "it may try more than it needs";
-  EXPECT_LE(times[2], kLimit / 0.8);
-  EXPECT_LE(times[3], kLimit / 0.8);
+  EXPECT_LE(times[1], kLimit / 0.6) << "still looking";
+  EXPECT_LE(times[2], kLimit / 0.75);
+  EXPECT_LE(times[3], kLimit / 0.75);
 }
 
 TEST(LossyLines, TwoStreamsDoNotFillThem) {

@@ -134,7 +134,7 @@ class WideLinks : public ::testing::Test {
 };
 
 TEST_F(WideLinks, APeerDialsMoreStreamsOrAsksForThem) {
-  be_busy(milliseconds(600), 10);
+  be_busy(milliseconds(2100), 10);
   ASSERT_EQ(welcome_all(), 1U);
   EXPECT_EQ(greetings_.back().stripe, StripeIndex{1});
   EXPECT_EQ(greetings_.back().stripes, 2U);
@@ -144,7 +144,7 @@ TEST_F(WideLinks, APeerDialsMoreStreamsOrAsksForThem) {
   FarEnd& second = run_.dial_in(kLow, 1, 2);
   EXPECT_NE(second.last<wire::LinkWelcome>(), nullptr);
   EXPECT_FALSE(run_.low->shown_out());
-  be_busy(seconds(3), 20);
+  be_busy(milliseconds(3200), 20);
   EXPECT_EQ(welcome_all(), 2U) << "twice as many pay";
   EXPECT_EQ(greetings_.back().stripes, 4U);
   run_.expect_alive();
@@ -170,7 +170,8 @@ TEST_F(WideLinks, TheOtherSideMayAskForAsManyAsThisOneAllows) {
 
 // Where they come from may have no room for more.
 TEST_F(WideLinks, StreamsThatCannotBeOpenedAreNoBrokenLink) {
-  be_busy(seconds(2), 10);
+  be_busy(milliseconds(2100), 10);
+  ASSERT_FALSE(run_.me.streams.dialling().empty());
   for (int dials = 0; dials < 100; ++dials) {
     for (FarEnd* const end : run_.me.streams.dialling()) run_.me.streams.refuse(*end);
     run_.me.run();
