@@ -97,8 +97,8 @@ class Result:
     @property
     def congestion_control(self) -> str:
         """
-        TCP congestion control, as the system reports it, of the streams that this peer sent arrays on while the
-        call ran: "bbr"; "bbr, cubic" if the streams differ; empty: it sent none, or not over TCP.
+        Congestion control of TCP where this peer sent arrays while the call ran, as the system reports it.
+        "bbr"; "bbr, cubic" if streams differ; empty: it sent none, or not over TCP.
         """
     @property
     def contributors(self) -> tuple[lockstep.types.PeerId, ...]:

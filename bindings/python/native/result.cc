@@ -167,8 +167,8 @@ void define_contributors(ResultClass& c) {
           "Empty: all peers owned equal parts.")
       .def_property_readonly(
           "congestion_control", [](R r) { return to_text(r.congestion_control); },
-          "TCP congestion control, as the system reports it, of the streams that this peer sent arrays on while the\n"
-          "call ran: \"bbr\"; \"bbr, cubic\" if the streams differ; empty: it sent none, or not over TCP.");
+          "Congestion control of TCP where this peer sent arrays while the call ran, as the system reports it.\n"
+          "\"bbr\"; \"bbr, cubic\" if streams differ; empty: it sent none, or not over TCP.");
 }
 
 // The run at the joint call.

@@ -7,7 +7,7 @@
 namespace lockstep::peer {
 namespace {
 
-constexpr std::uint64_t kMib = 1U << 20U;
+constexpr std::uint64_t kMebibyte = 1U << 20U;
 
 // A line that is always busy. It carries so much a second, and loses packets or not.
 class BusyLine {
@@ -16,7 +16,7 @@ class BusyLine {
   void pass(Duration time, std::uint64_t mib_per_s, bool loses = true) {
     for (const Instant end = now_ + time; now_ < end;) {
       now_ = now_ + kStep;
-      all_.acknowledged += mib_per_s * kMib / 10;
+      all_.acknowledged += mib_per_s * kMebibyte / 10;
       all_.lost += loses ? 1 : 0;
       count_.written(all_, 1, now_);
     }
@@ -26,11 +26,11 @@ class BusyLine {
   static constexpr Duration kStep = milliseconds(100);
   StreamCount& count_;
   Instant now_{10'000'000'000};
-  io::Written all_{0, 10 * kMib, 0};
+  io::Written all_{0, 10 * kMebibyte, 0};
 };
 
 TEST(StreamCount, GrowsWhileTheLineCarriesMore) {
-  StreamCount count(2, 64, milliseconds(300), kMib);
+  StreamCount count(2, 64, milliseconds(300), kMebibyte);
   BusyLine line(count);
   for (int times = 0; times < 50 && count.wanted() < 64; ++times) line.pass(milliseconds(500), count.wanted());
   EXPECT_EQ(count.wanted(), 64U);
@@ -39,7 +39,7 @@ TEST(StreamCount, GrowsWhileTheLineCarriesMore) {
 }
 
 TEST(StreamCount, GoesBackWhereMoreStreamsCarryNoMore) {
-  StreamCount count(2, 64, milliseconds(300), kMib);
+  StreamCount count(2, 64, milliseconds(300), kMebibyte);
   BusyLine line(count);
   std::uint16_t most = 0;
   for (int times = 0; times < 60; ++times) {
@@ -53,7 +53,7 @@ TEST(StreamCount, GoesBackWhereMoreStreamsCarryNoMore) {
 
 // Attempts that do not pay come ever more rarely.
 TEST(StreamCount, TriesMoreRarelyWhatDoesNotPay) {
-  StreamCount count(2, 64, milliseconds(300), kMib);
+  StreamCount count(2, 64, milliseconds(300), kMebibyte);
   BusyLine line(count);
   int attempts = 0;
   for (int tenths = 0; tenths < 6000; ++tenths) {  // ten minutes
@@ -66,7 +66,7 @@ TEST(StreamCount, TriesMoreRarelyWhatDoesNotPay) {
 }
 
 TEST(StreamCount, StaysOnALineThatLosesNothing) {
-  StreamCount count(2, 64, milliseconds(300), kMib);
+  StreamCount count(2, 64, milliseconds(300), kMebibyte);
   BusyLine line(count);
   line.pass(seconds(600), 100, false);
   EXPECT_EQ(count.wanted(), 2U);
@@ -74,7 +74,7 @@ TEST(StreamCount, StaysOnALineThatLosesNothing) {
 
 TEST(StreamCount, StaysAsTheCallerHasSaid) {
   for (const std::uint16_t most : std::initializer_list<std::uint16_t>{0, 3, 4}) {
-    StreamCount count(4, most, milliseconds(300), kMib);
+    StreamCount count(4, most, milliseconds(300), kMebibyte);
     BusyLine line(count);
     line.pass(seconds(60), 100);
     EXPECT_EQ(count.wanted(), 4U) << most;
@@ -82,14 +82,14 @@ TEST(StreamCount, StaysAsTheCallerHasSaid) {
 }
 
 TEST(StreamCount, ALineThatRestsTellsNothing) {
-  StreamCount count(2, 64, milliseconds(300), kMib);
+  StreamCount count(2, 64, milliseconds(300), kMebibyte);
   Instant now{10'000'000'000};
   io::Written all;
   for (int calls = 0; calls < 1000; ++calls) {  // each ends before a window does
     for (int step = 0; step < 3; ++step) {
       now = now + milliseconds(100);
-      all.acknowledged += kMib;
-      all.outstanding = step == 2 ? 0 : kMib;
+      all.acknowledged += kMebibyte;
+      all.outstanding = step == 2 ? 0 : kMebibyte;
       all.lost += 1;
       count.written(all, 1, now);
     }
@@ -110,7 +110,7 @@ class WideLinks : public ::testing::Test {
   // Time in which this peer's line is busy and loses packets; it carries `mib_per_s`.
   void be_busy(Duration time, std::uint64_t mib_per_s) {
     for (Duration passed; passed < time; passed = passed + kStep) {
-      written_.acknowledged += mib_per_s * kMib / 10;
+      written_.acknowledged += mib_per_s * kMebibyte / 10;
       written_.lost += 1;
       run_.me.streams.set_written(written_);
       run_.pass_heartbeats(kStep, silent_);
@@ -128,7 +128,7 @@ class WideLinks : public ::testing::Test {
 
   static constexpr Duration kStep = milliseconds(100);
   Peer3 run_{wide_options(), {kLow, kMe, kHigh}};
-  io::Written written_{0, 10 * kMib, 0};
+  io::Written written_{0, 10 * kMebibyte, 0};
   std::vector<FarEnd*> silent_;
   std::vector<wire::Link> greetings_;
 };
