@@ -1,5 +1,6 @@
 // Lines that lose packets at random: peers find the number of streams that fills them (rule 60 of docs/protocol.md).
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -56,8 +57,8 @@ constexpr double kLimit = 1.5 * static_cast<double>(kBytes) / static_cast<double
 TEST(LossyLines, ManyStreamsFillALineThatLosesPackets) {
   if (kSanitized) GTEST_SKIP() << "one long run, of what shorter ones do, too";
   Cluster cluster = lossy_members(1000, 64);
-  std::vector<double> times;
-  for (int call = 0; call < 4; ++call) times.push_back(seconds_of_call(cluster));
+  std::array<double, 4> times{};
+  for (double& time : times) time = seconds_of_call(cluster);
   EXPECT_LE(times[0], 16) << "it looks for the number meanwhile";
   EXPECT_LE(times[1], kLimit / 0.6) << "still looking";
   EXPECT_LE(times[2], kLimit / 0.75);

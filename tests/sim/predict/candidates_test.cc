@@ -322,7 +322,7 @@ TEST(Candidates, WhatTheLibraryChoosesTakesAtMostAQuarterMoreThanTheBest) {
   const char* const works[] = {"all_reduce 4KiB f32 sum",     "all_reduce 64KiB f32 sum", "all_reduce 1MiB f32 sum",
                                "all_reduce 16MiB f32 sum",    "reduce 4KiB f32 sum",      "reduce 16MiB f32 sum",
                                "reduce_scatter 1MiB f32 sum", "all_gather 256KiB f32",    "broadcast 4KiB f32"};
-  for (const std::uint32_t peers : {2, 4, 8, 16}) {
+  for (const std::uint32_t peers : {2U, 4U, 8U, 16U}) {
     for (const char* const work : works) {
       const CollectiveTime call = collective_of(far_peers(peers, work));
       double best = 1e9;
