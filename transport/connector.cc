@@ -20,6 +20,7 @@
 #include "core/base/status.h"
 #include "transport/address.h"
 #include "transport/driver_mutant.h"
+#include "transport/tcp_info.h"
 
 namespace lockstep::transport {
 namespace {
@@ -52,14 +53,6 @@ constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 template <typename Int>
 bool set(Socket& socket, int level, int option, Int value) {
   return ::setsockopt(socket.native_handle(), level, option, &value, sizeof(value)) == 0;
-}
-
-// 0 if the kernel does not report it.
-Duration round_trip_of(Socket& socket) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
-  return microseconds(info.tcpi_rtt);
 }
 
 // Without pacing, a sender that was idle for less than its timeout sends its whole window in one burst, as at the
@@ -180,7 +173,7 @@ void Connector::configure(Socket& socket) {
 }
 
 Connector::Path Connector::suit_to_path(Socket& socket) {
-  const Duration round_trip = round_trip_of(socket);
+  const Duration round_trip = microseconds(tcp_info_of(socket.native_handle()).tcpi_rtt);  // 0: not known
   if (round_trip >= kPacedRoundTrip) {
     pace(socket);
     set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);

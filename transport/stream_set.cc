@@ -1,10 +1,7 @@
 #include "transport/stream_set.h"
 
 #include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <asio/error.hpp>
@@ -20,6 +17,7 @@
 #include "transport/address.h"
 #include "transport/clock.h"
 #include "transport/handler_memory.h"
+#include "transport/tcp_info.h"
 
 namespace lockstep::transport {
 namespace {
@@ -32,13 +30,6 @@ bool would_block(const std::error_code& error) {
 std::uint64_t outstanding_on(Socket& socket) {
   int bytes = 0;
   return ::ioctl(socket.native_handle(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::uint64_t>(bytes) : 0;
-}
-
-// Packets that were sent again so far.
-std::uint64_t lost_on(Socket& socket) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  return ::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_total_retrans : 0;
 }
 
 // Resets the connection: both sides discard bytes that were not sent or read.
@@ -338,7 +329,8 @@ std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
   for (const auto& [id, stream] : streams_) {
     if (!stream->open || stream->other != nullptr) continue;
     outstanding += outstanding_on(stream->socket);
-    const std::uint64_t before = std::exchange(stream->lost, std::max(stream->lost, lost_on(stream->socket)));
+    const std::uint64_t lost = tcp_info_of(stream->socket.native_handle()).tcpi_total_retrans;
+    const std::uint64_t before = std::exchange(stream->lost, std::max(stream->lost, lost));
     packets_lost_ += stream->lost - before;
   }
   const std::uint64_t all = bytes_written();

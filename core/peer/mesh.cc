@@ -91,12 +91,12 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     if (wanted.prefetch_key) link.relation = Relation::kSource;
     link.dials = wanted.prefetch_key || options_.id < peer;
     link.reported = link.avoided = now;
-    const std::uint16_t width = wanted.prefetch_key ? 1 : std::max(options_.stripes, wanted_stripes());
-    link.stripes.resize(link.dials ? width : 1, Stripe{{}, false, false, now, now, kFirstBackoff});
+    const std::uint16_t width = wanted.prefetch_key ? 1 : wanted_stripes();
+    link.stripes.resize(link.dials ? width : 1, new_stripe(now));
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
     }
-    link.knock = Stripe{{}, false, false, now, now, kFirstBackoff};
+    link.knock = new_stripe(now);
     if (knocks) set_timer(now);
     set_timer(now + options_.link_timeout);
   }
@@ -145,6 +145,8 @@ void Mesh::close_all(Effects& out) {
   next_timer_ = kNever;
 }
 
+Mesh::Stripe Mesh::new_stripe(Instant now) { return {{}, false, false, now, now, kFirstBackoff}; }
+
 void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out) {
   Stripe& slot = link.stripes[stripe.value];
   slot.stream = names_.next();
@@ -189,17 +191,19 @@ std::uint16_t Mesh::most_stripes() const {
   return std::clamp(each, options_.stripes, std::max(options_.stripes, most));
 }
 
-std::uint16_t Mesh::wanted_stripes() const { return std::min(stream_count_.wanted(), most_stripes()); }
+std::uint16_t Mesh::wanted_stripes() const {
+  const std::uint16_t wanted = stream_count_.wanted();
+  return wanted == options_.stripes ? wanted : std::min(wanted, most_stripes());
+}
 
 void Mesh::widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out) {
-  stripes = std::min(stripes, most_stripes());
   if (stripes <= link.width()) return;
   if (!link.dials) {
     say(peer, wire::Link{options_.id, peer, {}, stripes, *key_, link.use});
     return;
   }
   const std::uint16_t before = link.width();
-  link.stripes.resize(stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
+  link.stripes.resize(stripes, new_stripe(now));
   for (std::uint16_t i = before; i < stripes; ++i) dial(peer, link, StripeIndex{i}, now, out);
 }
 
@@ -356,7 +360,9 @@ void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& 
       if (flow.kind == Kind::kParked && key_) tell_caller(flow);
       return;
     }
-    if (asks_for_stripes(flow, *link)) return widen(flow.peer, links_.at(flow.peer), link->stripes, now, out);
+    if (asks_for_stripes(flow, *link)) {
+      return widen(flow.peer, links_.at(flow.peer), std::min(link->stripes, most_stripes()), now, out);
+    }
   }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
   if (std::holds_alternative<wire::Heartbeat>(message)) return;
@@ -427,7 +433,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
     const auto [at, fresh] = links_.try_emplace(link.from);
     at->second.relation = Relation::kPrefetcher;
     at->second.needed = false;
-    if (fresh) at->second.stripes.assign(1, Stripe{{}, false, false, now, now, kFirstBackoff});
+    if (fresh) at->second.stripes.assign(1, new_stripe(now));
   }
   attach_parked(flow, now, out);
   if (key_) tell_caller(flow);
@@ -475,7 +481,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   Link& link = at->second;
   if (flow.is_prefetch != (link.relation == Relation::kPrefetcher) || link.relation == Relation::kSource) return;
   link.greeted = flow.stripes;
-  if (link.width() < flow.stripes) link.stripes.resize(flow.stripes, Stripe{{}, false, false, now, now, kFirstBackoff});
+  if (link.width() < flow.stripes) link.stripes.resize(flow.stripes, new_stripe(now));
   Stripe& stripe = link.stripes[flow.stripe.value];
   if (stripe.stream == flow.channel.stream()) return;
   if (stripe.stream.value != 0) {  // on_closed comes back to the parked one

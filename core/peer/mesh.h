@@ -251,12 +251,14 @@ class Mesh {
   [[nodiscard]] bool asks_for_stripes(const Flow& flow, const wire::Link& link) const;
   void attach_parked(Flow& flow, Instant now, Effects& out);
   void bring_up(Flow& flow, Instant now);
+  // Without a stream.
+  static Stripe new_stripe(Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
   // ---- more streams where packets are lost (rule 60) ----
   // The most stripes that a link may have: all links together have a limit.
   [[nodiscard]] std::uint16_t most_stripes() const;
   [[nodiscard]] std::uint16_t wanted_stripes() const;
-  // Dials so many stripes, or asks the other side to.
+  // Dials so many stripes, at most most_stripes(), or asks the other side to.
   void widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out);
   void widen_links(Instant now, Effects& out);
   // A stripe without which the link works as well: nothing was ever sent on it, or the other side dials it no more.
