@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import socket
 import threading
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -24,7 +25,7 @@ from lockstep.torch._place import Place  # noqa: E402
 from lockstep.torch._process_group import ProcessGroup  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
-from lockstep.torch._work import Ended  # noqa: E402
+from lockstep.torch._work import Ended, Work  # noqa: E402
 
 SOON = timedelta(seconds=20)
 
@@ -101,6 +102,43 @@ def test_a_future_is_over_when_wait_returns() -> None:
             assert future.value()[0].tolist() == [1, 1, 1]
     finally:
         group.shutdown()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_wait_returns_only_once_another_thread_has_completed_the_future(fails: bool) -> None:
+    completing, returned = threading.Event(), threading.Event()
+
+    class SlowlyCompleted(Work):
+        def _outcome(self, _: Any) -> Any:
+            completing.set()
+            returned.wait(0.2)  # until the other waiter returns, which it must not before the future is over
+            return super()._outcome(_)
+
+    def finish(_: Sequence[Any]) -> None:
+        if fails:
+            raise ValueError("planted")
+
+    work = SlowlyCompleted([], [torch.ones(3)], finish, lambda error: error)
+
+    def wait() -> None:
+        with contextlib.suppress(ValueError):
+            work.wait()
+
+    # The future is made before anybody knows that the calls are over; the watcher or `first` completes it.
+    future = work.get_future()
+    first = threading.Thread(target=wait)
+    first.start()
+    assert completing.wait(10)
+    wait()
+    is_done = future.done()
+    returned.set()
+    first.join()
+    assert is_done
+    if fails:
+        with pytest.raises(RuntimeError, match="planted"):  # what torch makes of it
+            future.wait()
+    else:
+        assert future.value()[0].tolist() == [1, 1, 1]
 
 
 def test_a_caller_that_waits_gets_a_work_that_is_over() -> None:

@@ -135,14 +135,14 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
     def get_future(self) -> torch.futures.Future[Any]:
         """A future of the tensors. A failed call ends it with the error. When wait() returns, it is over."""
         with self._ending:
-            if self._future is not None:
-                return self._future
-            self._started = torch.futures.Future()
-            self._future = self._started.then(self._outcome)
+            is_new = self._future is None
+            if is_new:
+                self._started = torch.futures.Future()
+                self._future = self._started.then(self._outcome)
             is_over = self._is_over
         if is_over:
             self._complete_future()
-        else:
+        elif is_new:
             _watcher.watch(self)
         return self._future
 
@@ -157,6 +157,9 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
             started, self._started = self._started, None
         if started is not None:  # whose callbacks run here, without the lock
             started.set_result(None)
+        elif self._future is not None and not self._future.done():  # another thread completes it
+            with contextlib.suppress(Exception):  # the call's error, which wait() raises itself
+                self._future.wait()
 
     def _end(self, seconds: float | None) -> None:
         """Waits for the calls and finishes them, once; all who wait see the same end."""
@@ -231,7 +234,7 @@ class PlainTransfer(Transfer):
             except Error:  # which the call raises again
                 return super().wait()
             self._is_over = True
-            if self._started is not None:
+            if self._future is not None:
                 self._complete_future()
             return True
         return super().wait(timeout)
