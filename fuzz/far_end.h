@@ -161,7 +161,7 @@ class Streams {
   FarEnd& accept(const io::Address& from) {
     FarEnd& end = add(names_.next(), {});
     end.open_ = true;
-    inputs_.emplace_back(io::Accepted{end.stream(), from});
+    inputs_.emplace_back(io::Accepted{end.stream(), from, kRoundTrip});
     return end;
   }
   // The machine's dial succeeds, or fails.

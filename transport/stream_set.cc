@@ -208,7 +208,7 @@ void StreamSet::stop_listening() {
 void StreamSet::on_accepted(Socket socket, const io::Address& from, const Connector::Path& path) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
   set_open(*stream, path);
-  inputs_.push(io::Accepted{stream->id, from});
+  inputs_.push(io::Accepted{stream->id, from, path.round_trip});
   on_ready_();
 }
 
@@ -346,8 +346,10 @@ void StreamSet::dial_local(const StreamPtr& stream, StreamSet& to, const io::Add
   accepted->other = stream;
   stream->open = true;
   accepted->open = true;
-  inputs_.push(io::Opened{stream->id, microseconds(1)});
-  to.inputs_.push(io::Accepted{accepted->id, at});  // a machine that dials itself has the address that it dials
+  const Duration round_trip = microseconds(1);
+  inputs_.push(io::Opened{stream->id, round_trip});
+  to.inputs_.push(
+      io::Accepted{accepted->id, at, round_trip});  // a machine that dials itself has the address that it dials
   to.wake();
 }
 

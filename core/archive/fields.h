@@ -73,6 +73,7 @@ void fields(auto& a, Is<io::Opened> auto& m) {
 void fields(auto& a, Is<io::Accepted> auto& m) {
   a("stream", m.stream);
   a("from", m.from);
+  a("round_trip", m.round_trip);
 }
 
 void fields(auto& a, Is<io::ReadDone> auto& m) {

@@ -96,6 +96,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
   X(kStreamsUnlimited, "streams-unlimited", "S9", kRare, \
     "a line that loses packets gets more streams than are allowed") \
+  X(kFinalsNotCounted, "finals-not-counted", "L1", kRare, \
+    "contributions stay under way although their finals are here") \
   X(kNewUseNewStream, "new-use-new-stream", "P1", kNeedle, \
     "a link that gets another use before it is welcomed is dialled again") \
   X(kRemainderSkipped, "remainder-skipped", "S2", kCommon, "count % n elements are left out") \

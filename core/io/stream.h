@@ -148,6 +148,7 @@ struct Opened {
 struct Accepted {
   StreamId stream;
   Address from;
+  Duration round_trip;  // as in Opened
 };
 struct ReadDone {
   StreamId stream;

@@ -37,6 +37,9 @@ class LineRate {
     return rate;
   }
 
+  // The same, while calls run.
+  [[nodiscard]] ring::Rate best() const { return std::ranges::max(best_); }
+
   template <typename Archive>
   void archive(Archive& a) {
     a.all(window_, best_);

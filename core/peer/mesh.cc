@@ -215,6 +215,13 @@ void Mesh::widen_links(Instant now, Effects& out) {
   }
 }
 
+std::optional<ring::UnderWay> Mesh::under_way() const {
+  Duration farthest;
+  for (const auto& [peer, link] : links_) farthest = std::max(farthest, link.round_trip);
+  if (farthest == Duration{}) return std::nullopt;
+  return that_fills(line_rate_.best(), farthest, wanted_stripes(), std::uint64_t{4} * options_.direct.by_rate_bytes);
+}
+
 bool Mesh::is_spare(const Link& link, std::uint16_t stripe) const {
   if (stripe < options_.stripes) return false;
   return !link.stripes[stripe].worked || (!link.dials && stripe >= link.greeted);
@@ -237,6 +244,7 @@ void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
 void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
   touch(flow);
+  flow.round_trip = in.round_trip;
   if (closed_) return drop(flow, false, now, out);
   set_timer(now + options_.dial_timeout);
   if (const auto goes = lobby_.enter(in.stream, in.from)) drop(flows_.at(*goes), false, now, out);
@@ -249,9 +257,16 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.kind = Kind::kGreeting;
   flow.channel.forgive_silence(now);
   Link& link = links_.at(flow.peer);
-  link.round_trip = in.round_trip;
+  note_round_trip(link, in.round_trip);
   flow.channel.writer.preamble();
   greet(flow, link);
+}
+
+// A stream that is opened while others send waits behind them.
+void Mesh::note_round_trip(Link& link, Duration measured) {
+  if (measured == Duration{}) return;
+  const bool alone = std::ranges::none_of(link.stripes, &Stripe::up);
+  if (alone || link.round_trip == Duration{} || measured < link.round_trip) link.round_trip = measured;
 }
 
 void Mesh::greet(Flow& flow, const Link& link) {
@@ -490,6 +505,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
     return;
   }
   stripe.stream = flow.channel.stream();
+  note_round_trip(link, flow.round_trip);
   flow.channel.writer.message(wire::LinkWelcome{}, term_);
   bring_up(flow, now);
 }

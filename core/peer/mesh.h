@@ -31,6 +31,7 @@
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
 #include "core/peer/line_rate.h"
+#include "core/peer/line_window.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
 #include "core/peer/stream_count.h"
@@ -108,6 +109,8 @@ class Mesh {
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
   // The rate of this peer's line, for a call that begins.
   [[nodiscard]] ring::Rate line_rate() { return line_rate_.of_last_calls(); }
+  // What fills this peer's line (rule 61); nothing: not known.
+  [[nodiscard]] std::optional<ring::UnderWay> under_way() const;
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
   void pump(Effects& out);
@@ -184,7 +187,7 @@ class Mesh {
     Instant reported;           // when it was last said to be broken
     Instant avoided;            // when it was last said to be one that a ring had better avoid
     std::uint64_t best = 0;     // the most bytes a second that a stripe has brought
-    Duration round_trip;        // as measured when a stripe was dialled; 0: not known
+    Duration round_trip;        // as measured when a stripe was opened; 0: not known
     std::uint32_t faults = 0;   // of the protocol, one stream after the other
     Instant last_fault;
     std::string failure;  // why our last dial failed, in the system's words
@@ -211,6 +214,7 @@ class Mesh {
     PeerId peer;    // proven, once our key is known
     StripeIndex stripe;
     std::uint16_t stripes = 1;
+    Duration round_trip;           // accepted: as measured when it was opened; 0: not known
     LinkKey key;                   // accepted: that it said
     wire::LinkUse use{};           // accepted: what for, as it said
     bool is_prefetch = false;      // of a prefetch link, on either side
@@ -218,7 +222,7 @@ class Mesh {
     std::uint32_t slow_beats = 0;  // for how many beats it has been slow
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, key, use, is_prefetch, touched, slow_beats);
+      a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, use, is_prefetch, touched, slow_beats);
     }
   };
 
@@ -228,6 +232,7 @@ class Mesh {
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
   // The use of a link that this peer dials is another now.
   void greet_again(PeerId peer, Link& link, Instant now, Effects& out);
+  static void note_round_trip(Link& link, Duration measured);
   void greet(Flow& flow, const Link& link);
   // A member has greeted for a link that this peer does not want: its owner may want it now.
   void tell_caller(const Flow& flow);

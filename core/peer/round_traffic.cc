@@ -239,6 +239,7 @@ bool Rounds::next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::
     const auto length = static_cast<std::uint32_t>(next->payload.length);
     writer.segment({*round.key, attempt_id(round.generation), next->phase, next->index, length}, term, next->payload,
                    next->checksum);
+    limit_under_way(round);
     operation->prepare(context_.jobs.collected());
     start_jobs(round);
     return true;

@@ -239,9 +239,15 @@ void Rounds::begin_operation(Round& round) {
     take_readies(round);
   }
   if (!round.is<stage::Running>()) return;
+  limit_under_way(round);
   attempt.operation->prepare(context_.jobs.collected());
   start_jobs(round);
   done_if_complete(round);
+}
+
+void Rounds::limit_under_way(Round& round) {
+  if (round.attempt->distance != ring::Distance::kFar) return;
+  if (const auto most = context_.mesh.under_way()) round.operation()->limit(*most);
 }
 
 void Rounds::on_job_done(const Jobs::Owner& owner, const JobDone& in) {

@@ -220,6 +220,8 @@ class Rounds final : public NeighbourOwner {
   void drop_stop_of_misfit(Round& round);
   static void void_stop(Round& round);
   void begin_operation(Round& round);
+  // Rule 61: what this peer knows of its line may have changed.
+  void limit_under_way(Round& round);
   // Nobody else takes part, or waits for this round.
   [[nodiscard]] bool decides_alone(const Round& round) const;
   void done_if_complete(Round& round);

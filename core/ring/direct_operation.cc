@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -397,13 +398,33 @@ void DirectOperation::prepare_finals(std::vector<KernelJob>& jobs) {
   }
 }
 
+void DirectOperation::limit(const UnderWay& most) {
+  if (!is(Collective::kAllReduce) || !is_direct() || most == under_way_) return;
+  under_way_ = most;
+  std::vector<std::uint64_t> bytes(world_);  // of the contributions to each owner
+  for (const Piece& piece : pieces_) bytes[piece.owner] += piece.form(Phase::kReduceScatter).bytes;
+  bytes[rank_.value] = 0;
+  const std::uint64_t all = std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+  for (std::uint32_t to = 0; to < world_; ++to) {
+    // In KiB, so that no product overflows.
+    const std::uint64_t pieces = owned_[to].size();
+    const std::uint64_t part = most.bytes >= all ? pieces : pieces * (most.bytes / 1024) / (all / 1024 + 1);
+    others_[to].window = std::max<std::size_t>({1, most.segments, part});
+  }
+}
+
+bool DirectOperation::may_prepare(const Other& other, std::size_t piece) const {
+  if (other.ahead >= kPreparedAhead || !in_turn(piece)) return false;
+  return other.window == 0 || other.prepared < other.finals + other.window;
+}
+
 void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
   Other& other = others_[to];
   if (stopped_ || !(other.granted || eager_)) return;
   if (grid_.row_of(to) != grid_.row_of(rank_.value)) return;  // it gets what this rank has collected: see folded()
   const std::span<const std::uint32_t> pieces = pieces_between(to, rank_.value);
   if (pieces.empty() || !contributes(rank_.value, pieces.front())) return;
-  while (other.prepared < pieces.size() && other.ahead < kPreparedAhead && in_turn(pieces[other.prepared])) {
+  while (other.prepared < pieces.size() && may_prepare(other, pieces[other.prepared])) {
     const std::size_t index = pieces[other.prepared++];
     ++other.ahead;
     const Piece& piece = pieces_[index];
@@ -486,6 +507,9 @@ void DirectOperation::arrived(const JobName& name, const JobResult& result, Fini
   }
   if (name.phase == Phase::kAllGather) {
     complete_final(index, result.checksum);
+    Other& other = others_[from.value];
+    if (!mutant(Mutant::kFinalsNotCounted)) ++other.finals;
+    if (under_way_.is_guess) ++other.window;
     return prepare_for(from.value, jobs);  // there is room for its next piece
   }
   if (--finals_[index].missing > 0 || stopped_) return;

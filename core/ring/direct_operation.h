@@ -51,6 +51,7 @@ class DirectOperation final : public Operation {
   [[nodiscard]] bool has_next() const override;
   [[nodiscard]] bool has_next(Rank to) const override;
   std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) override;
+  void limit(const UnderWay& most) override;
   void prepare(std::vector<KernelJob>& jobs) override;
 
   Finished job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) override;
@@ -63,7 +64,7 @@ class DirectOperation final : public Operation {
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
     state_of_all(a);
-    a.all(exchanges_, finals_, others_, unchecked_, eager_, prepared_, ahead_);
+    a.all(exchanges_, finals_, others_, unchecked_, under_way_, eager_, prepared_, ahead_);
     if constexpr (Archive::kLoads) {
       if (exchanges_.size() != exchanges || finals_.size() != pieces_.size() || others_.size() != world_) a.fail();
     }
@@ -105,10 +106,12 @@ class DirectOperation final : public Operation {
     bool granted = false;
     std::size_t prepared = 0;         // contributions that it collects from this rank, and that were handed to a job
     std::size_t ahead = 0;            // of those, contributions that have not departed
+    std::size_t finals = 0;           // that have arrived from it
+    std::size_t window = 0;           // contributions that may be under way to it at once; 0: any number
     std::deque<std::uint32_t> ready;  // indices of exchanges
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(granted, prepared, ahead, ready);
+      a.all(granted, prepared, ahead, finals, window, ready);
     }
   };
 
@@ -186,6 +189,8 @@ class DirectOperation final : public Operation {
   [[nodiscard]] bool may_go(const Other& other) const {
     return (other.granted || eager_) && !stopped_ && !other.ready.empty();
   }
+  // Whether this is the next contribution to be prepared for that rank.
+  [[nodiscard]] bool may_prepare(const Other& other, std::size_t piece) const;
   void launched(Rank by, std::vector<KernelJob>& jobs);
   void note_launch(Other& other);
   void send_again(std::size_t at);
@@ -221,6 +226,7 @@ class DirectOperation final : public Operation {
   std::vector<Other> others_;  // by rank
   // exchanges whose departing segments are to be compared with their checksums before they are sent again
   std::deque<std::uint32_t> unchecked_;
+  UnderWay under_way_;        // the last limit
   bool eager_ = false;        // contributions go before their receivers have launched the round
   std::size_t prepared_ = 0;  // our pieces, without contributions, that were handed to a job
   std::size_t ahead_ = 0;     // of those, pieces that have departed to nobody

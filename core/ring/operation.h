@@ -20,6 +20,7 @@
 #include "core/kernels/job.h"
 #include "core/ring/request.h"
 #include "core/ring/schedule.h"
+#include "core/ring/under_way.h"
 #include "core/wire/message.h"
 
 namespace lockstep::ring {
@@ -100,6 +101,8 @@ class Operation {
   [[nodiscard]] virtual bool has_next(Rank to) const = 0;
   // The next segment to send on this stream; nothing if no segment is ready.
   virtual std::optional<Outgoing> next(Rank to, StripeIndex stripe, StreamId stream) = 0;
+  // Without a limit: as many contributions as the owners have room for.
+  virtual void limit(const UnderWay& /*most*/) {}
   // Starts jobs that prepare own segments for next().
   virtual void prepare(std::vector<KernelJob>& jobs) = 0;
 

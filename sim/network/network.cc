@@ -495,8 +495,7 @@ void Network::handle(const Event& event, Instant now) {
       if (s.state != State::kOpening) return;
       s.state = State::kOpen;
       const std::uint32_t peer = side(other(end)).host;
-      user_.tell(s.process, io::Opened{s.id, nanoseconds(ways_.between(s.host, peer).latency) +
-                                                 nanoseconds(ways_.between(peer, s.host).latency)});
+      user_.tell(s.process, io::Opened{s.id, ways_.round_trip(s.host, peer)});
       notice_end(end, now);
       return;
     }
@@ -504,8 +503,9 @@ void Network::handle(const Event& event, Instant now) {
       Side& s = side(end);
       if (s.state != State::kOpening) return;
       s.state = State::kOpen;
+      const std::uint32_t peer = side(other(end)).host;
       const auto ephemeral = static_cast<std::uint16_t>(30'000 + (end / 2) % 30'000);
-      user_.tell(s.process, io::Accepted{s.id, address_of(side(other(end)).host, ephemeral)});
+      user_.tell(s.process, io::Accepted{s.id, address_of(peer, ephemeral), ways_.round_trip(s.host, peer)});
       notice_end(end, now);
       return;
     }

@@ -32,6 +32,9 @@ class Ways {
 
   Way& between(std::uint32_t from, std::uint32_t to) { return ways_[index_of(from, to)]; }
   [[nodiscard]] const Way& between(std::uint32_t from, std::uint32_t to) const { return ways_[index_of(from, to)]; }
+  [[nodiscard]] Duration round_trip(std::uint32_t a, std::uint32_t b) const {
+    return nanoseconds(between(a, b).latency) + nanoseconds(between(b, a).latency);
+  }
   [[nodiscard]] bool is_cut(std::uint32_t from, std::uint32_t to) const { return between(from, to).cuts > 0; }
   void slow(std::uint32_t a, std::uint32_t b, std::uint64_t factor);  // both ways; 1: as before
 

@@ -60,7 +60,7 @@ TEST(LossyLines, ManyStreamsFillALineThatLosesPackets) {
   std::array<double, 4> times{};
   for (double& time : times) time = seconds_of_call(cluster);
   EXPECT_LE(times[0], 16) << "it looks for the number meanwhile";
-  EXPECT_LE(times[1], kLimit / 0.6) << "still looking";
+  EXPECT_LE(times[1], kLimit / 0.5) << "still looking";
   EXPECT_LE(times[2], kLimit / 0.75);
   EXPECT_LE(times[3], kLimit / 0.75);
 }

@@ -87,7 +87,7 @@ Bytes strangers_seed(const Options& options, std::size_t ring) {
   };
   for (std::uint64_t i = 0; i < 12; ++i) {
     const StreamId stream{2 * i + 1};
-    give(io::Accepted{stream, {io::Address::Family::kV4, {127, 0, 0, 1}, 9}});
+    give(io::Accepted{stream, {io::Address::Family::kV4, {127, 0, 0, 1}, 9}, {}});
     for (const auto& effect : effects) {
       const auto* read = std::get_if<io::Read>(&effect);
       if (read == nullptr) continue;

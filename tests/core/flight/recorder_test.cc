@@ -30,7 +30,7 @@ struct Driver {
   }
   // A stranger whose greeting arrives in pieces of `piece` bytes.
   void greet(StreamId stream, std::size_t piece) {
-    give(io::Accepted{stream, {}});
+    give(io::Accepted{stream, {}, {}});
     std::vector<std::byte> hello;
     wire::encode(wire::Preamble{}, hello);
     for (std::size_t at = 0; at < hello.size(); at += piece) {
@@ -99,7 +99,7 @@ TEST(FlightRecorder, DropsHalfOfItsMemoryAtATime) {
 
 TEST(FlightRecorder, AStepWithoutAnAnswerIsTheLastRecord) {
   Driver driver(1U << 20U);
-  driver.give(io::Accepted{StreamId{1}, {}});
+  driver.give(io::Accepted{StreamId{1}, {}, {}});
   driver.recorder.before(coordinator::Input(io::WriteDone{StreamId{1}, 12}), driver.now);
   const Recording recording = driver.recorder.recording();
   EXPECT_TRUE(recording.cut);
@@ -190,8 +190,8 @@ TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 9);
   driver.machine.save(state);
-  EXPECT_EQ(kRevision, 42U);
-  EXPECT_EQ(checksum(recording.records), 18378010875627002105U);
+  EXPECT_EQ(kRevision, 43U);
+  EXPECT_EQ(checksum(recording.records), 15546628611449103295U);
   EXPECT_EQ(checksum(state), 15623400242613976659U);
 }
 

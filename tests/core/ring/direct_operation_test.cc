@@ -162,6 +162,61 @@ TEST(DirectOperation, ContributionsTakeTurnsInTheOwnersRoom) {
   EXPECT_EQ(one.sent(2), (std::vector<std::uint32_t>{10, 11}));
 }
 
+// ---- the window of contributions (rule 61) ----
+
+using Sent = std::vector<std::uint32_t>;
+
+TEST(DirectOperation, ContributionsWaitForFinalsOnceAsManyAsAllowedAreUnderWay) {
+  Direct one(Direct::request_of(), 0);
+  one.operation.limit({.bytes = 0, .segments = 2});
+  one.grant(2);
+  EXPECT_EQ(one.sent(2), (Sent{8, 9}));
+  one.land(2, 9, Phase::kAllGather);  // whichever: the window is a number
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), Sent{10});
+  one.land(2, 8, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), Sent{11});
+}
+
+TEST(DirectOperation, BytesUnderWayAreSharedByTheOwners) {
+  Direct one(Direct::native_request_of(), 0);
+  const std::uint64_t to_others = std::uint64_t{2} * kPiecesEach * one.segment(8, Phase::kReduceScatter).length;
+  one.operation.limit({.bytes = to_others - 1, .segments = 1});
+  one.grant(2);
+  EXPECT_EQ(one.sent(2).size(), 3U) << "rounded down";
+  one.grant(0);
+  EXPECT_EQ(one.sent(0).size(), 3U);
+  one.operation.limit({.bytes = to_others / 2, .segments = 1});
+  for (const std::uint32_t piece : {8U, 9U}) one.land(2, piece, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_TRUE(one.sent(2).empty()) << "one is under way, as many as may be now";
+}
+
+TEST(DirectOperation, AGuessGrowsWithEachFinal) {
+  Direct one(Direct::request_of(), 0);
+  one.operation.limit({.bytes = 0, .segments = 1, .is_guess = true});
+  one.grant(2);
+  EXPECT_EQ(one.sent(2), Sent{8});
+  one.land(2, 8, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), (Sent{9, 10})) << "twice as many after a round trip";
+  one.operation.limit({.bytes = 0, .segments = 1, .is_guess = true});
+  one.land(2, 9, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), Sent{11}) << "the same guess once more changes nothing";
+}
+
+TEST(DirectOperation, AWindowOfNothingIsOneContribution) {
+  Direct one(Direct::request_of(), 0);
+  one.operation.limit({});  // equals what an operation begins with: no limit
+  one.grant(2);
+  EXPECT_EQ(one.sent(2).size(), kPiecesEach);
+  one.operation.limit({.bytes = 1, .segments = 0});
+  one.grant(0);
+  EXPECT_EQ(one.sent(0), Sent{0});
+}
+
 TEST(DirectOperation, RejectsAContributionWhoseRoomIsInUse) {
   Direct one;
   EXPECT_EQ(one.begin(0, 4, Phase::kReduceScatter).landing, Landing::kPlace);

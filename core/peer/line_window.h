@@ -1,0 +1,26 @@
+// What a peer has under way to fill its line (rule 61 of docs/protocol.md).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/base/time.h"
+#include "core/ring/shares.h"
+#include "core/ring/under_way.h"
+
+namespace lockstep::peer {
+
+// `rate`: of the line; 0: not known, and `first` bytes are under way to begin with. `round_trip`: to the farthest other
+// host. `stripes`: to each other host; each of them carries a segment while the next one waits.
+inline ring::UnderWay that_fills(ring::Rate rate, Duration round_trip, std::uint16_t stripes, std::uint64_t first) {
+  // Half of what a line carries are contributions, and a final comes after a round trip and the time in queues.
+  constexpr std::uint64_t kRoundTrips = 2;
+  constexpr Duration kLongest = seconds(4);
+  constexpr std::uint32_t kSegmentsPerStripe = 2;
+  const std::uint32_t segments = kSegmentsPerStripe * stripes;
+  if (rate == 0) return {first, segments, true};
+  const auto microseconds = static_cast<std::uint64_t>(std::min(round_trip, kLongest).ns) / 1000;
+  return {kRoundTrips * (std::uint64_t{rate} * 1024 * microseconds / 1'000'000), segments, false};
+}
+
+}  // namespace lockstep::peer
