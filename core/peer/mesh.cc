@@ -187,8 +187,8 @@ std::uint16_t Mesh::most_stripes() const {
       links_.begin(), links_.end(), [](const auto& entry) { return entry.second.relation == Relation::kNeighbour; });
   const auto each =
       static_cast<std::uint16_t>(kMostStreams / std::max<std::ptrdiff_t>(neighbours, kMostStreams / kMaxStripes));
-  const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : options_.most_stripes;
-  return std::clamp(each, options_.stripes, std::max(options_.stripes, most));
+  const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : options_.largest_stripes();
+  return std::clamp(each, options_.stripes, most);
 }
 
 std::uint16_t Mesh::wanted_stripes() const {
@@ -199,7 +199,8 @@ std::uint16_t Mesh::wanted_stripes() const {
 void Mesh::widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out) {
   if (stripes <= link.width()) return;
   if (!link.dials) {
-    say(peer, wire::Link{options_.id, peer, {}, stripes, *key_, link.use});
+    if (stripes > link.asked && say(peer, wire::Link{options_.id, peer, {}, stripes, *key_, link.use}))
+      link.asked = stripes;
     return;
   }
   const std::uint16_t before = link.width();
@@ -568,6 +569,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   }
   stripe.stream = {};
   stripe.up = false;
+  link->second.asked = 0;  // what was asked on it may be lost
   set_timer(now + options_.link_timeout);
   if (link->second.dials) {
     if (was_dialling) link->second.failure = in.text;

@@ -183,6 +183,7 @@ class Mesh {
     wire::LinkUse use = wire::LinkUse::kRing;
     std::vector<Stripe> stripes;
     std::uint16_t greeted = 0;  // stripes that the other side has greeted for last; 0: this peer dials
+    std::uint16_t asked = 0;    // stripes that the other side was asked for (rule 60); 0: for none
     Stripe knock;               // asks the other side to dial: never up
     Instant reported;           // when it was last said to be broken
     Instant avoided;            // when it was last said to be one that a ring had better avoid
@@ -194,8 +195,8 @@ class Mesh {
     [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(address, relation, key, dials, needed, use, stripes, greeted, knock, reported, avoided, best, round_trip,
-            faults, last_fault, failure);
+      a.all(address, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
+            round_trip, faults, last_fault, failure);
     }
   };
   enum class Kind : std::uint8_t {
@@ -307,7 +308,7 @@ class Mesh {
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   LineRate line_rate_{options_.direct.rate_window, std::uint64_t{4} * options_.direct.by_rate_bytes};
-  StreamCount stream_count_{options_.stripes, options_.most_stripes, options_.direct.rate_window,
+  StreamCount stream_count_{options_.stripes, options_.largest_stripes(), options_.direct.rate_window,
                             std::uint64_t{2} * options_.direct.by_rate_bytes};
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;

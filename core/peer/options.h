@@ -1,6 +1,7 @@
 // What a peer is told once, at its birth.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -50,6 +51,9 @@ struct Options {
   Duration link_silence = lockstep::seconds(4);  // a stripe without a byte for so long is reset
   Duration link_timeout = lockstep::seconds(8);  // a link without a stripe for so long is reported as broken
   Duration abort_grace = lockstep::seconds(10);  // from a call's time-out, or news after it, to `outcome unknown`
+
+  // The most streams that a link may ever have.
+  [[nodiscard]] std::uint16_t largest_stripes() const { return std::max(stripes, most_stripes); }
 };
 
 // Why no peer can have these options; empty: they are valid. The text begins with the name of an option.

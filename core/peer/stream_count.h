@@ -17,10 +17,10 @@ namespace lockstep::peer {
 
 class StreamCount {
  public:
-  // As many as these to begin with, and as these at the most; `most` <= `first`: always `first`. `window` and `bytes`:
+  // As many as these to begin with, and as these at the most: `most` >= `first`. `window` and `bytes`:
   // the least in which the line is measured.
   StreamCount(std::uint16_t first, std::uint16_t most, Duration window, std::uint64_t bytes)
-      : most_(std::max(first, most)),
+      : most_(most),
         first_pause_(window * kFirstPause),
         last_pause_(window * kLastPause),
         now_(first),

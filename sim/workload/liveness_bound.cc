@@ -61,12 +61,14 @@ SlowestLink slowest_link(const Plan& plan) {
 // Owners that take turns send the next piece when the final of an earlier one has arrived: a round trip for each turn,
 // two in a grid. Two members own the most pieces each.
 double turns_of(const Plan& plan, double bytes) {
-  constexpr double kLargestSegment = 262'144;
+  constexpr double kFarSegment = 65'536;  // of chunks that are large enough
+  constexpr double kSegments = 8;         // of smaller chunks
   if (plan.links.turns == 0) return 0;
-  const double segment =
-      plan.links.segment_bytes == 0 ? kLargestSegment : static_cast<double>(plan.links.segment_bytes);
+  const double chunk = bytes / 2;
+  const double pieces = plan.links.segment_bytes == 0 ? std::max(kSegments, chunk / kFarSegment)
+                                                      : chunk / static_cast<double>(plan.links.segment_bytes);
   const double round_trips = plan.program.grids ? 2 : 1;
-  return round_trips * (bytes / segment / 2 / plan.links.turns);
+  return round_trips * pieces / plan.links.turns;
 }
 
 }  // namespace

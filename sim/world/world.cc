@@ -315,8 +315,7 @@ void World::step(SimProcess& process, peer::Input&& input) {
   process.timer.idle = 0;
   if (chronicle_.report.events % 16 == 0)
     chronicle_.check("S9", check_bounds(process.peer->footprint(), process.id, most_processes(),
-                                        std::max(process.peer.options().stripes, process.peer.options().most_stripes),
-                                        process.peer.options().strangers));
+                                        process.peer.options().largest_stripes(), process.peer.options().strangers));
   look_if_quiet(process);
   timers_.arm(process);
   if (options_.renew_one_in != 0) renew_sometimes(process);

@@ -1,6 +1,8 @@
 // The bound grows with what there is to do, and slow links are given their time.
 #include "sim/workload/liveness_bound.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "sim/scenario/scenario.h"
@@ -42,6 +44,17 @@ TEST(LivenessBound, EachTurnOfAnOwnerTakesARoundTrip) {
   EXPECT_EQ((time_of_step(plan) - without).ns, 10 * round_trip_of(plan).ns);
   plan.program.grids = true;
   EXPECT_EQ((time_of_step(plan) - without).ns, 20 * round_trip_of(plan).ns) << "to the relay, and to the owner";
+}
+
+TEST(LivenessBound, SegmentsAreThoseThatTheLibraryChoosesForFarPeers) {
+  Plan plan;
+  for (const auto& [bytes, turns] : {std::pair{1500, 8}, std::pair{16 << 20, 128}}) {
+    plan.program.work = {{wire::Collective::kAllReduce, static_cast<std::uint64_t>(bytes), DataType::kU8}};
+    plan.links.turns = 0;
+    const Duration without = time_of_step(plan);
+    plan.links.turns = 1;
+    EXPECT_EQ((time_of_step(plan) - without).ns, turns * round_trip_of(plan).ns) << bytes;
+  }
 }
 
 TEST(LivenessBound, ASlowNetworkIsNoBrokenPromise) {

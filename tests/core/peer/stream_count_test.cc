@@ -150,6 +150,17 @@ TEST_F(WideLinks, APeerDialsMoreStreamsOrAsksForThem) {
   run_.expect_alive();
 }
 
+// The side that dials may not want as many.
+TEST_F(WideLinks, APeerAsksOnceForEachNumberOfStreamsAndAgainOnANewStream) {
+  be_busy(milliseconds(2100) + milliseconds(1000), 10);
+  EXPECT_EQ(run_.low->count<wire::Link>(), 1U);
+  run_.low->hang_up();
+  run_.me.run();
+  run_.low = &run_.dial_in(kLow, 0, 1);
+  be_busy(milliseconds(500), 10);
+  EXPECT_EQ(run_.low->count<wire::Link>(), 1U);
+}
+
 TEST_F(WideLinks, TheOtherSideMayAskForAsManyAsThisOneAllows) {
   run_.high->say(wire::Link{kHigh, kMe, {}, 4, kKey});
   run_.me.run();
