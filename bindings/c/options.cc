@@ -105,7 +105,8 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   if (!planted(DriverMutant::kGraceIgnored)) override_with(in.abort_grace_ms, peer.abort_grace);
   result.congestion_control = text_or_empty(in.congestion_control);
   if (const auto error = spin_option(in.spin_us, result.spin)) return *error;
-  peer.state_bytes_per_second = in.state_bytes_per_second;
+  peer.sending.bytes_per_second = in.bytes_per_second;
+  peer.sending.state_bytes_per_second = in.state_bytes_per_second;
   result.shared_thread = in.shared_thread != 0;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);

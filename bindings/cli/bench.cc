@@ -60,6 +60,8 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
                                     fmt::to_string(o.in_flight),
                                     "--stripes",
                                     fmt::to_string(o.network.stripes),
+                                    "--bytes-per-second",
+                                    fmt::to_string(o.network.bytes_per_second),
                                     "--segment-bytes",
                                     fmt::to_string(o.network.segment_bytes),
                                     "--spin",
@@ -255,6 +257,11 @@ void add_network(CLI::App& command, BenchOptions& options) {
   command
       .add_option("--stripes", options.network.stripes, "parallel streams to each neighbour; 0: the library's default")
       ->check(CLI::Range(0, 64))
+      ->capture_default_str();
+  command
+      .add_option("--bytes-per-second", options.network.bytes_per_second,
+                  "that each peer sends of tensors at most (10M: 10 MiB/s); 0: no limit")
+      ->transform(size_text())
       ->capture_default_str();
   command
       .add_option("--segment-bytes", options.network.segment_bytes,

@@ -24,6 +24,7 @@ struct BenchSizes {
 // Options of the communicator, and the wait for the other peers.
 struct BenchNetwork {
   std::uint16_t stripes = 0;
+  std::uint64_t bytes_per_second = 0;
   std::uint32_t segment_bytes = 0;
   std::string congestion_control;  // empty: the library's choice
   std::uint32_t spin_us = 50;      // 0: never polls

@@ -81,6 +81,7 @@ class Bench {
     comm_options.name = "bench";
     comm_options.founders = options_.peers;
     comm_options.stripes = options_.network.stripes;
+    comm_options.bytes_per_second = options_.network.bytes_per_second;
     comm_options.segment_bytes = options_.network.segment_bytes;
     if (!options_.network.congestion_control.empty()) {
       comm_options.congestion_control = options_.network.congestion_control.c_str();

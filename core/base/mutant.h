@@ -96,6 +96,7 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kResendsNothing, "resends-nothing", "L1", kRare, "segments that were lost with a stream are not sent again") \
   X(kStreamsUnlimited, "streams-unlimited", "S9", kRare, \
     "a line that loses packets gets more streams than are allowed") \
+  X(kFloodsTheLine, "floods-the-line", "S9", kRare, "a peer sends more than the rate that its program allows") \
   X(kFinalsNotCounted, "finals-not-counted", "L1", kRare, \
     "contributions stay under way although their finals are here") \
   X(kNewUseNewStream, "new-use-new-stream", "P1", kNeedle, \

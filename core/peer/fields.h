@@ -35,7 +35,8 @@ void fields(auto& a, Is<Options> auto& m) {
   a("queued_calls", m.queued_calls);
   a("turns", m.direct.turns);
   a("strangers", m.strangers);
-  a("state_bytes_per_second", m.state_bytes_per_second);
+  a("bytes_per_second", m.sending.bytes_per_second);
+  a("state_bytes_per_second", m.sending.state_bytes_per_second);
   a("first_serial", m.first_serial);
   a("first_use", m.first_use);
   a("dial_timeout", m.dial_timeout);

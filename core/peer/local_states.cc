@@ -27,7 +27,7 @@ LocalStates::LocalStates(const Options& options)
     : own_(options.id),
       patience_(options.link_silence),
       reach_(options.link_timeout + options.link_silence),
-      pace_(options.state_bytes_per_second) {}
+      pace_(options.sending.state_bytes_per_second) {}
 
 std::optional<Error> LocalStates::validate_state(const Request& request) {
   if (!request.state) return invalid("a sync without a state");

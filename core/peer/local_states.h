@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/pace.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
 #include "core/peer/effect.h"
@@ -20,7 +21,6 @@
 #include "core/peer/options.h"
 #include "core/ring/operation.h"
 #include "core/ring/request.h"
-#include "core/state/pace.h"
 #include "core/state/sync.h"
 #include "core/wire/link_writer.h"
 
@@ -104,7 +104,7 @@ class LocalStates {
   std::set<Tag> torn_;            // memory that holds a part of a state, because a call ended too early
   Known watched_;                 // of the state that was watched last, as far as it has not changed since
   std::uint64_t watched_by_ = 0;  // the launch that digests it
-  state::Pace pace_;
+  Pace pace_;
 };
 
 }  // namespace lockstep::peer

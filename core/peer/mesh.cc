@@ -216,11 +216,19 @@ void Mesh::widen_links(Instant now, Effects& out) {
   }
 }
 
+ring::Rate Mesh::capped(ring::Rate measured) const {
+  if (options_.sending.bytes_per_second == 0) return measured;
+  const auto most =
+      static_cast<ring::Rate>(std::clamp<std::uint64_t>(options_.sending.bytes_per_second / 1024, 1, UINT32_MAX));
+  return measured == 0 ? most : std::min(measured, most);
+}
+
 std::optional<ring::UnderWay> Mesh::under_way() const {
   Duration farthest;
   for (const auto& [peer, link] : links_) farthest = std::max(farthest, link.round_trip);
   if (farthest == Duration{}) return std::nullopt;
-  return that_fills(line_rate_.best(), farthest, wanted_stripes(), std::uint64_t{4} * options_.direct.by_rate_bytes);
+  return that_fills(capped(line_rate_.best()), farthest, wanted_stripes(),
+                    std::uint64_t{4} * options_.direct.by_rate_bytes);
 }
 
 bool Mesh::is_spare(const Link& link, std::uint16_t stripe) const {
@@ -979,9 +987,9 @@ bool Mesh::release_received(PeerId from, const RoundKey& key, Instant now, Effec
   return free;
 }
 
-void Mesh::pump(Effects& out) {
-  if (owners_->neighbours.has_segments() || owners_->transfers.has_segments()) fill_stripes();
-  serve_prefetchers();
+void Mesh::pump(Instant now, Effects& out) {
+  if (owners_->neighbours.has_segments() || owners_->transfers.has_segments()) fill_stripes(now);
+  serve_prefetchers(now);
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
     const auto at = flows_.find(stream);
@@ -998,45 +1006,68 @@ void Mesh::pump(Effects& out) {
   touched_.clear();
 }
 
-// Small transfers go first: each is one segment, and there are few of them (rule 46). Large ones wait for rounds.
-void Mesh::fill_stripes() {
-  NeighbourOwner& rounds = owners_->neighbours;
-  TransferOwner& transfers = owners_->transfers;
+// Where the rate was used up, the next neighbour has its turn first.
+void Mesh::fill_stripes(Instant now) {
   const std::uint16_t wanted = wanted_stripes();
-  for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kNeighbour) continue;
-    const bool transfer = transfers.has_segments_for(peer);
-    if (!transfer && !rounds.has_segments_for(peer)) continue;
-    const std::uint16_t used = std::min(link.width(), wanted);
-    const std::size_t queued = used > kFewStripes ? kSegmentsPerSlowStripe : kSegmentsPerStripe;
-    for (bool more = true; more;) {
-      more = false;
-      for (std::uint16_t i = 0; i < used; ++i) {
-        if (!link.stripes[i].up) continue;
-        const StreamId stream = link.stripes[i].stream;
-        Flow& flow = flows_.at(stream);
-        if (flow.channel.writer.segments_queued() >= queued) continue;
-        wire::LinkWriter& writer = flow.channel.writer;
-        if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
-            !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&
-            !(transfer && transfers.next_segment(peer, StripeIndex{i}, stream, writer)))
-          continue;
-        touch(flow);
-        more = true;
-      }
-    }
+  const auto first = links_.upper_bound(std::exchange(paused_at_, PeerId{}));
+  for (auto at = first; at != links_.end(); ++at) {
+    if (!fill(at->first, at->second, wanted, now)) return;
+  }
+  for (auto at = links_.begin(); at != first; ++at) {
+    if (!fill(at->first, at->second, wanted, now)) return;
   }
 }
 
+// Small transfers go first: each is one segment, and there are few of them (rule 46). Large ones wait for rounds.
+bool Mesh::fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now) {
+  if (link.relation != Relation::kNeighbour) return true;
+  NeighbourOwner& rounds = owners_->neighbours;
+  TransferOwner& transfers = owners_->transfers;
+  const bool transfer = transfers.has_segments_for(peer);
+  if (!transfer && !rounds.has_segments_for(peer)) return true;
+  const std::uint16_t used = std::min(link.width(), stripes);
+  const std::size_t queued = used > kFewStripes ? kSegmentsPerSlowStripe : kSegmentsPerStripe;
+  for (bool more = true; more;) {
+    more = false;
+    for (std::uint16_t i = 0; i < used; ++i) {
+      if (!link.stripes[i].up) continue;
+      const StreamId stream = link.stripes[i].stream;
+      Flow& flow = flows_.at(stream);
+      wire::LinkWriter& writer = flow.channel.writer;
+      if (writer.segments_queued() >= queued) continue;
+      if (!may_send(now)) {
+        paused_at_ = peer;
+        return false;
+      }
+      if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
+          !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&
+          !(transfer && transfers.next_segment(peer, StripeIndex{i}, stream, writer)))
+        continue;
+      pace_.sent(writer.newest_segment_bytes(), now);
+      touch(flow);
+      more = true;
+    }
+  }
+  return true;
+}
+
+bool Mesh::may_send(Instant now) {
+  if (pace_.allows(now) || mutant(Mutant::kFloodsTheLine)) return true;
+  set_timer(pace_.next());
+  return false;
+}
+
 // While no round has anything to send.
-void Mesh::serve_prefetchers() {
+void Mesh::serve_prefetchers(Instant now) {
   if (!owners_->prefetches.serves()) return;
   for (auto& [peer, link] : links_) {
     if (link.relation != Relation::kPrefetcher || !link.stripes.front().up) continue;
     Flow& flow = flows_.at(link.stripes.front().stream);
     if (flow.channel.writer.segments_queued() >= kSegmentsPerPrefetcher) continue;
-    if (owners_->neighbours.has_segments()) return;
-    if (owners_->prefetches.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) touch(flow);
+    if (owners_->neighbours.has_segments() || !may_send(now)) return;
+    if (!owners_->prefetches.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) continue;
+    pace_.sent(flow.channel.writer.newest_segment_bytes(), now);
+    touch(flow);
   }
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/pace.h"
 #include "core/base/time.h"
 #include "core/io/lobby.h"
 #include "core/io/stream.h"
@@ -108,12 +109,12 @@ class Mesh {
   // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
   // The rate of this peer's line, for a call that begins.
-  [[nodiscard]] ring::Rate line_rate() { return line_rate_.of_last_calls(); }
+  [[nodiscard]] ring::Rate line_rate() { return capped(line_rate_.of_last_calls()); }
   // What fills this peer's line (rule 61); nothing: not known.
   [[nodiscard]] std::optional<ring::UnderWay> under_way() const;
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
-  void pump(Effects& out);
+  void pump(Instant now, Effects& out);
 
   [[nodiscard]] std::size_t streams() const { return flows_.size(); }
   [[nodiscard]] std::size_t strangers() const { return lobby_.size(); }
@@ -241,8 +242,11 @@ class Mesh {
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
   [[nodiscard]] std::optional<std::string> validate_prefetch_link(PeerId from) const;
-  void fill_stripes();
-  void serve_prefetchers();
+  void fill_stripes(Instant now);
+  // As many segments as have room, and time: false if the rate is used up (rule 62).
+  bool fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now);
+  bool may_send(Instant now);
+  void serve_prefetchers(Instant now);
   // What it wants may have changed: it is pumped at the end of the step.
   void touch(Flow& flow) {
     if (!std::exchange(flow.touched, true)) touched_.push_back(flow.channel.stream());
@@ -260,6 +264,8 @@ class Mesh {
   // Without a stream.
   static Stripe new_stripe(Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
+  // A line carries what this peer lets it carry.
+  [[nodiscard]] ring::Rate capped(ring::Rate measured) const;
   // ---- more streams where packets are lost (rule 60) ----
   // The most stripes that a link may have: all links together have a limit.
   [[nodiscard]] std::uint16_t most_stripes() const;
@@ -307,6 +313,8 @@ class Mesh {
   std::map<StreamId, Flow> flows_;
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
+  Pace pace_{options_.sending.bytes_per_second, milliseconds(20)};
+  PeerId paused_at_;  // the neighbour whose segments wait for pace_; nobody: none do
   LineRate line_rate_{options_.direct.rate_window, std::uint64_t{4} * options_.direct.by_rate_bytes};
   StreamCount stream_count_{options_.stripes, options_.largest_stripes(), options_.direct.rate_window,
                             std::uint64_t{2} * options_.direct.by_rate_bytes};

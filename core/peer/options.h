@@ -21,6 +21,12 @@ struct DirectOptions {
   Duration rate_window = lockstep::milliseconds(300);
 };
 
+// Of what a peer sends in a second, to all others together; 0: no limit (rule 62).
+struct SendingLimits {
+  std::uint64_t bytes_per_second = 0;        // segments of all kinds
+  std::uint64_t state_bytes_per_second = 0;  // of those, shared states
+};
+
 struct Options {
   PeerId id;               // random, from the driver's entropy
   std::uint64_t seed = 0;  // for jitter; from the driver's entropy
@@ -40,8 +46,8 @@ struct Options {
   std::uint32_t window = kRoundWindow;               // rounds in flight that begin in launch order (rule 43)
   std::uint32_t queued_calls = kMaxQueuedCalls;      // calls that wait for a place in the window
   DirectOptions direct;
-  std::uint32_t strangers = kMaxStrangers;   // streams that have not said the key of the run
-  std::uint64_t state_bytes_per_second = 0;  // that it sends of shared states, to all others together; 0: no limit
+  std::uint32_t strangers = kMaxStrangers;  // streams that have not said the key of the run
+  SendingLimits sending;
   // Where counters that wrap around begin: those of a peer that has run for months, in a test.
   std::uint64_t first_serial = 0;  // of operations
   std::uint32_t first_use = 0;     // of a tag in a cohort; must be equal on all peers

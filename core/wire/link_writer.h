@@ -36,6 +36,8 @@ class LinkWriter {
 
   // Segments that are queued or begun and not completely written. A stripe queues more while this number is small.
   [[nodiscard]] std::size_t segments_queued() const { return segments_.size(); }
+  // Of the segment that was queued last, with header and trailer. Allowed only if segments_queued() > 0.
+  [[nodiscard]] std::uint64_t newest_segment_bytes() const { return segments_.back()->size(); }
   // Queued bytes of control messages. The owner enforces kMaxQueuedControlBytes.
   [[nodiscard]] std::size_t control_bytes_queued() const { return control_.size(); }
 

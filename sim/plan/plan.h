@@ -122,6 +122,7 @@ struct LinkPlan {
   std::uint32_t turns = 0;  // direct: pieces of an owner on their way at once; 0: as many as there is room for
   std::uint32_t by_rate_bytes = 524'288;     // direct: from so many for each rank on, ranks own by rate
   Duration rate_window = milliseconds(300);  // in which a line is measured
+  std::uint64_t bytes_per_second = 0;        // that a peer sends, at most (rule 62); 0: no limit
 
   bool operator==(const LinkPlan&) const = default;
 };

@@ -369,6 +369,12 @@ void draw_by_rate(Plan& plan, Dice dice) {
   plan.network.resends = true;
 }
 
+// So little that what peers send waits for it.
+void draw_rate_limit(Plan& plan, Dice dice) {
+  if (!dice.permille(60, Purpose::kReduce, 0, 0, 8)) return;
+  plan.links.bytes_per_second = dice.range(20'000, 1'000'000, Purpose::kReduce, 0, 0, 9);
+}
+
 // What the calls of a program are, beside all-reduces around the ring. The program itself draws transfers with 0 and 1.
 void draw_kinds_of_calls(Plan& plan, Dice dice) {
   plan.program.reduces = dice.permille(500, Purpose::kReduce, 0);
@@ -724,6 +730,7 @@ void draw_rare_programs(Plan& plan, Dice dice) {
   draw_thinkers(plan, dice);
   draw_many_bytes(plan, dice);
   draw_by_rate(plan, dice);
+  draw_rate_limit(plan, dice);
 }
 
 void add_rare_faults(Plan& plan, Dice dice) {

@@ -48,6 +48,7 @@ void visit_plan(P& plan, V&& v) {
   v("turns", plan.links.turns);
   v("by_rate_bytes", plan.links.by_rate_bytes);
   v("rate_window_ns", plan.links.rate_window.ns);
+  v("bytes_per_second", plan.links.bytes_per_second);
   v("coordinator_after_ns", plan.coordinator_after.ns);
   v("steps_per_admit", plan.program.steps_per_admit);
   v("ops_per_step", plan.program.ops_per_step);

@@ -202,6 +202,7 @@ class ScenarioReader {
     top("window", plan.links.window);
     top("turns", plan.links.turns);
     top("by_rate_bytes", plan.links.by_rate_bytes);
+    top("bytes_per_second", plan.links.bytes_per_second);
     top("steps_per_admit", plan.program.steps_per_admit);
     top("commits_after", plan.end.commits_after);
     if (const toml::node* node = top.take("mode")) {

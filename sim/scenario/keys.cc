@@ -74,6 +74,7 @@ constexpr ScenarioKey kTopKeys[] = {
     {"top", "by_rate_bytes", "524288",
      "far all-reduces of so many bytes for each rank: ranks own what their lines carry; a line is measured over four "
      "times as many"},
+    {"top", "bytes_per_second", "0", "of segments that a peer sends, at most; 0: no limit"},
     {"top", "rate_window", R"("300ms")", "in which a line is measured, at least"},
     {"top", "steps_per_admit", "2", "steps between two calls of admit"},
     {"top", "commits_after", "3", "that every peer must see after the faults"},

@@ -322,6 +322,7 @@ Candidates one_thing_less(const Plan& plan) {
   add(out, plan, [](Plan& p) { return lower(p.links.stripes, 1); });
   add(out, plan, [](Plan& p) { return std::exchange(p.network.resends, false); });
   add(out, plan, [](Plan& p) { return lower(p.links.most_stripes, 0); });
+  add(out, plan, [](Plan& p) { return std::exchange(p.links.bytes_per_second, 0) != 0; });
   return out;
 }
 

@@ -47,6 +47,8 @@ SlowestLink slowest_link(const Plan& plan) {
     slowest.latency_ns = std::max(slowest.latency_ns, link.latency_ns);
   }
   slowest.latency_ns += net.jitter_ns;
+  if (plan.links.bytes_per_second != 0)
+    slowest.bytes_per_s = std::min(slowest.bytes_per_s, plan.links.bytes_per_second);
   if (net.flow.on) slowest.bytes_per_s = std::min(slowest.bytes_per_s, slowest_line(plan, slowest.latency_ns));
   // A stream moves a window in a round trip.
   const std::uint64_t round_trip = std::max<std::uint64_t>(1, 2 * static_cast<std::uint64_t>(slowest.latency_ns));

@@ -158,7 +158,7 @@ Complaint CallJudge::check_time_of(const SimProcess& process, const Call& call) 
   flow::Topology* const topology = network_.topology();
   const peer::Outcome& outcome = *call.outcome;
   if (topology == nullptr || outcome.status != Status::kOk || outcome.contributors == nullptr) return {};
-  if (outcome.retries > 0) return {};
+  if (outcome.retries > 0 || plan_.links.bytes_per_second != 0) return {};
   RingOfHosts ring{call.made, call.made, {}};
   for (const PeerId peer : *outcome.contributors) {
     const Call* const theirs = cast_.contribution(peer, outcome.round);

@@ -12,6 +12,7 @@
 
 #include "core/coordinator/coordinator.h"
 #include "core/peer/peer.h"
+#include "sim/checkers/s9_rate.h"
 #include "sim/engine/dice.h"
 #include "sim/engine/event.h"
 #include "sim/engine/memory.h"
@@ -116,6 +117,7 @@ struct SimProcess {
   std::vector<KernelRun> jobs;
   Attack attack;
   Caller caller;
+  SentPayload sent;
 };
 
 // A host, on which processes start and end.

@@ -31,6 +31,11 @@ void World::carry_out_io(SimProcess& process, const Io& io) {
   } else if constexpr (std::is_same_v<Io, io::Read>) {
     network_.read(index, io, now_);
   } else if constexpr (std::is_same_v<Io, io::Write>) {
+    if (plan_.links.bytes_per_second != 0) {
+      std::uint64_t control = 0;
+      for (const io::Slice& slice : io.slices.all()) control += slice.bytes.size();
+      process.sent.lent(io.stream, control, now_);
+    }
     network_.write(index, io, now_);
   } else if constexpr (std::is_same_v<Io, io::Revoke>) {
     network_.revoke(index, io, now_);

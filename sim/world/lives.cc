@@ -49,6 +49,7 @@ void Lives::start(std::uint32_t host) {
   options.direct.turns = plan_.links.turns;
   options.direct.by_rate_bytes = plan_.links.by_rate_bytes;
   options.direct.rate_window = plan_.links.rate_window;
+  options.sending.bytes_per_second = plan_.links.bytes_per_second;
   options.strangers = most_strangers(plan_);
   if (plan_.aged) {
     options.first_use = first_use_of(plan_);

@@ -83,6 +83,7 @@ TEST(CommOptions, ConvertsEveryField) {
   in.advertise_port = 8;
   in.stripes = 9;
   in.segment_bytes = 16;
+  in.bytes_per_second = 77;
   in.dial_timeout_ms = 11;
   in.link_heartbeat_ms = 12;
   in.link_silence_ms = 13;
@@ -112,6 +113,7 @@ TEST(CommOptions, ConvertsEveryField) {
   EXPECT_EQ(out->peer.stripes, 9);
   EXPECT_EQ(out->peer.most_stripes, 0) << "always as many as the caller says";
   EXPECT_EQ(out->peer.segment_bytes, 16U);
+  EXPECT_EQ(out->peer.sending.bytes_per_second, 77U);
   EXPECT_EQ(out->peer.dial_timeout, milliseconds(11));
   EXPECT_EQ(out->peer.link_heartbeat, milliseconds(12));
   EXPECT_EQ(out->peer.link_silence, milliseconds(13));

@@ -43,6 +43,7 @@ def test_every_option_is_taken(coordinator: lockstep.Coordinator, tmp_path: Path
         "flight_folder": tmp_path,
         "flight_kib": 512,
         "spin": 1e-4,
+        "bytes_per_second": 1 << 30,
         "state_bytes_per_second": 1 << 20,
         "shared_thread": True,
     }
@@ -89,6 +90,7 @@ def test_none_is_the_default(coordinator: lockstep.Coordinator) -> None:
         ({"flight_kib": 1 << 20}, ["flight_kib is 1048576"]),
         ({"spin": 1}, ["spin is", "0.01"]),
         ({"spin": -1}, ["spin is -1"]),
+        ({"bytes_per_second": -1}, ["bytes_per_second is -1"]),
         ({"state_bytes_per_second": -1}, ["state_bytes_per_second is -1"]),
     ],
     ids=str,

@@ -1,8 +1,6 @@
 // Lines that lose packets at random: peers find the number of streams that fills them (rule 60 of docs/protocol.md).
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -36,20 +34,7 @@ Cluster lossy_members(std::uint32_t loss_ppm, std::uint32_t most_stripes) {
   return cluster;
 }
 
-// The time of one all-reduce.
-double seconds_of_call(Cluster& cluster) {
-  std::vector<CallId> calls;
-  for (std::uint32_t host = 1; host <= kMembers; ++host)
-    calls.push_back(cluster.launch(host, all_reduce(Tag{1}, kBytes / 4)));
-  Duration longest{};
-  for (std::uint32_t host = 1; host <= kMembers; ++host) {
-    EXPECT_TRUE(cluster.run_until_ended(host, calls[host - 1], seconds(200)));
-    const sim::Call& call = *cluster.world().call(host, calls[host - 1]);
-    longest = std::max(longest, call.ended - call.made);
-  }
-  EXPECT_FALSE(cluster.world().failure());
-  return longest.seconds();
-}
+double seconds_of_call(Cluster& cluster) { return cluster.seconds_of(all_reduce(Tag{1}, kBytes / 4)); }
 
 // 2(n-1)/n of the bytes on each line, and three hops.
 constexpr double kLimit = 1.5 * static_cast<double>(kBytes) / static_cast<double>(kLine) + 3 * 0.08;

@@ -1,7 +1,11 @@
 #include "tests/support/cluster.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
 
 namespace lockstep {
 
@@ -52,6 +56,22 @@ bool Cluster::run_until_ended(std::uint32_t host, CallId call, Duration limit) {
     run_for(milliseconds(1));
   }
   return false;
+}
+
+double Cluster::seconds_of(const ring::Request& request, Duration limit) {
+  std::vector<CallId> calls;
+  for (std::uint32_t host = 1; host <= plan_.peers; ++host) calls.push_back(launch(host, request));
+  Duration longest;
+  for (std::uint32_t host = 1; host <= plan_.peers; ++host) {
+    const CallId id = calls[host - 1];
+    const bool ended = run_until_ended(host, id, limit);
+    EXPECT_TRUE(ended && outcome(host, id).status == Status::kOk) << "host " << host;
+    if (!ended) return limit.seconds();
+    const sim::Call& call = *world().call(host, id);
+    longest = std::max(longest, call.ended - call.made);
+  }
+  EXPECT_FALSE(world().failure());
+  return longest.seconds();
 }
 
 const peer::Outcome& Cluster::outcome(std::uint32_t host, CallId call) {

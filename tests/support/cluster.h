@@ -29,6 +29,8 @@ class Cluster {
   // Runs until this call has ended; returns false if it does not end within `limit`.
   bool run_until_ended(std::uint32_t host, CallId call, Duration limit = lockstep::seconds(60));
 
+  // All hosts launch it now, and it succeeds, or gtest tells. Returns the seconds of the host that took longest.
+  double seconds_of(const ring::Request& request, Duration limit = lockstep::seconds(200));
   CallId launch(std::uint32_t host, const ring::Request& request) { return world().launch(host, request); }
   const peer::Outcome& outcome(std::uint32_t host, CallId call);
   sim::World& world();

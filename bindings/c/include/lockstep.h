@@ -333,12 +333,16 @@ typedef struct lockstep_comm_options {
    * option. That saves a thread and three descriptors each; large collectives of several communicators take turns.
    * spin_us then applies to waiting calls only. Default: 0, a thread of its own */
   int shared_thread;
+
+  /* Rate limit of the tensors and shared states that this peer sends, to all peers together: the rest of its line is
+   * left to others. A segment of a tensor (up to 256 KiB) goes at once. Default: no limit */
+  uint64_t bytes_per_second;
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, 0, 0, 0                                                                                   \
+        NULL, NULL, NULL, 0, 0, 0, 0, 0                                                                                \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all

@@ -129,6 +129,8 @@ class Options(TypedDict, total=False):
     spin: float
     """Time to poll before sleeping while a call is in flight, unless other programs want the core; 0: sleep at once.
     Default: 50e-6."""
+    bytes_per_second: int
+    """Limit in bytes per second for sending tensors and shared states, to all peers together. Default: none."""
     state_bytes_per_second: int
     """Limit in bytes per second for sending shared states. Default: none."""
     shared_thread: bool

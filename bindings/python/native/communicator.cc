@@ -54,6 +54,7 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   const bool never = !spin.is_none() && to_double(spin, "spin") == 0;
   if (!spin.is_none() && to_double(spin, "spin") > 0.01) raise_invalid("spin is more than 0.01 s; allowed: 0 to 0.01");
   options.spin_us = never ? LOCKSTEP_NO_SPIN : from.duration("spin", 1e-6);
+  options.bytes_per_second = from.number<std::uint64_t>("bytes_per_second");
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
   options.shared_thread = from.flag("shared_thread");
   if (log) {

@@ -33,7 +33,7 @@ struct Source : Peer3 {
 
   static Options options_of(std::uint64_t bytes_per_second) {
     Options of_source = options();
-    of_source.state_bytes_per_second = bytes_per_second;
+    of_source.sending.state_bytes_per_second = bytes_per_second;
     return of_source;
   }
 

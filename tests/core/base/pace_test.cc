@@ -1,8 +1,8 @@
-#include "core/state/pace.h"
+#include "core/base/pace.h"
 
 #include <gtest/gtest.h>
 
-namespace lockstep::state {
+namespace lockstep {
 namespace {
 
 TEST(Pace, SpacesPiecesByTheirBytes) {
@@ -22,6 +22,18 @@ TEST(Pace, DoesNotAccumulateUnusedRate) {
   EXPECT_EQ(pace.next(), Instant{} + seconds(100) + milliseconds(1));
 }
 
+TEST(Pace, LetsPiecesGoAheadSoThatALateTimerLosesNothing) {
+  Pace pace(1000, milliseconds(20));
+  const Instant start{1'000'000'000};
+  pace.sent(10, start);
+  EXPECT_TRUE(pace.allows(start));
+  pace.sent(20, start);
+  EXPECT_FALSE(pace.allows(start));
+  EXPECT_EQ(pace.next(), start + milliseconds(10));
+  pace.sent(10, start + milliseconds(15));
+  EXPECT_EQ(pace.next(), start + milliseconds(20)) << "as if it had gone at its time";
+}
+
 TEST(Pace, WithoutALimitDelaysNothing) {
   Pace pace(0);
   pace.sent(1U << 20U, Instant{7});
@@ -29,4 +41,4 @@ TEST(Pace, WithoutALimitDelaysNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::state
+}  // namespace lockstep
