@@ -400,6 +400,7 @@ void DirectOperation::prepare_finals(std::vector<KernelJob>& jobs) {
 
 void DirectOperation::limit(const UnderWay& most) {
   if (!is(Collective::kAllReduce) || !is_direct() || most == under_way_) return;
+  const bool grows_on = most.is_guess && under_way_.is_guess;  // only the number of stripes is another
   under_way_ = most;
   std::vector<std::uint64_t> bytes(world_);  // of the contributions to each owner
   for (const Piece& piece : pieces_) bytes[piece.owner] += piece.form(Phase::kReduceScatter).bytes;
@@ -409,7 +410,8 @@ void DirectOperation::limit(const UnderWay& most) {
     // In KiB, so that no product overflows.
     const std::uint64_t pieces = owned_[to].size();
     const std::uint64_t part = most.bytes >= all ? pieces : pieces * (most.bytes / 1024) / (all / 1024 + 1);
-    others_[to].window = std::max<std::size_t>({1, most.segments, part});
+    const std::size_t grown = grows_on ? others_[to].window : 0;
+    others_[to].window = std::max<std::size_t>({1, most.segments, part, grown});
   }
 }
 

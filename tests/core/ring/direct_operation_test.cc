@@ -194,17 +194,30 @@ TEST(DirectOperation, BytesUnderWayAreSharedByTheOwners) {
 }
 
 TEST(DirectOperation, AGuessGrowsWithEachFinal) {
-  Direct one(Direct::request_of(), 0);
+  ring::Request twice = Direct::request_of();
+  ring::Tensor& tensor = twice.tensors.front();
+  tensor.count *= 2;
+  tensor.send.length *= 2;
+  tensor.recv.length *= 2;
+  twice.scratch = {BufferId{18}, 0, ring::scratch_bytes(twice)};
+  Direct one(twice, 0);
   one.operation.limit({.bytes = 0, .segments = 1, .is_guess = true});
   one.grant(2);
-  EXPECT_EQ(one.sent(2), Sent{8});
-  one.land(2, 8, Phase::kAllGather);
+  EXPECT_EQ(one.sent(2), Sent{16});
+  one.land(2, 16, Phase::kAllGather);
   one.do_jobs();
-  EXPECT_EQ(one.sent(2), (Sent{9, 10})) << "twice as many after a round trip";
-  one.operation.limit({.bytes = 0, .segments = 1, .is_guess = true});
-  one.land(2, 9, Phase::kAllGather);
+  EXPECT_EQ(one.sent(2), (Sent{17, 18})) << "twice as many after a round trip";
+  one.land(2, 17, Phase::kAllGather);
   one.do_jobs();
-  EXPECT_EQ(one.sent(2), Sent{11}) << "the same guess once more changes nothing";
+  EXPECT_EQ(one.sent(2), (Sent{19, 20})) << "three are under way";
+  one.operation.limit({.bytes = 0, .segments = 2, .is_guess = true});  // for more stripes
+  one.land(2, 18, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_EQ(one.sent(2), (Sent{21, 22})) << "what has grown is not taken back";
+  one.operation.limit({.bytes = 0, .segments = 2});  // measured
+  one.land(2, 19, Phase::kAllGather);
+  one.do_jobs();
+  EXPECT_TRUE(one.sent(2).empty());
 }
 
 TEST(DirectOperation, AWindowOfNothingIsOneContribution) {
