@@ -33,8 +33,12 @@ void World::carry_out_io(SimProcess& process, const Io& io) {
   } else if constexpr (std::is_same_v<Io, io::Write>) {
     if (plan_.links.bytes_per_second != 0) {
       std::uint64_t control = 0;
-      for (const io::Slice& slice : io.slices.all()) control += slice.bytes.size();
-      process.sent.lent(io.stream, control, now_);
+      std::uint64_t largest = 0;
+      for (const io::Slice& slice : io.slices.all()) {
+        control += slice.bytes.size();
+        if (slice.bytes.empty()) largest = std::max<std::uint64_t>(largest, slice.size());
+      }
+      process.sent.lent(io.stream, control, largest, now_);
     }
     network_.write(index, io, now_);
   } else if constexpr (std::is_same_v<Io, io::Revoke>) {
