@@ -348,8 +348,8 @@ void StreamSet::dial_local(const StreamPtr& stream, StreamSet& to, const io::Add
   accepted->open = true;
   const Duration round_trip = microseconds(1);
   inputs_.push(io::Opened{stream->id, round_trip});
-  to.inputs_.push(
-      io::Accepted{accepted->id, at, round_trip});  // a machine that dials itself has the address that it dials
+  // A machine that dials itself has the address that it dials.
+  to.inputs_.push(io::Accepted{accepted->id, at, round_trip});
   to.wake();
 }
 

@@ -1,4 +1,4 @@
-// What the kernel knows of the path of one TCP stream (tcp(7), TCP_INFO).
+// Reads what the kernel reports about the path of one TCP stream (tcp(7), TCP_INFO).
 #pragma once
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-// What a peer has under way to fill its line (rule 61 of docs/protocol.md).
+// Computes how many contributions a peer keeps under way, so that its line is full (rule 61 of docs/protocol.md).
 #pragma once
 
 #include <algorithm>

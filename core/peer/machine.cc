@@ -90,8 +90,8 @@ void Peer::Machine::drive() {
   try_leave();
   const bool relinks = rounds_.take_relink();
   if (point_to_point_.take_relink() || relinks) update_links();
-  context_.mesh.pump(context_.now,
-                     context_.out());  // first: the next peer waits for the segment, the coordinator for everybody
+  // The mesh comes first: the next peer waits for the segment, the coordinator for everybody.
+  context_.mesh.pump(context_.now, context_.out());
   context_.session.pump(context_.out());
 }
 

@@ -110,7 +110,7 @@ class Mesh {
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
   // The rate of this peer's line, for a call that begins.
   [[nodiscard]] ring::Rate line_rate() { return capped(line_rate_.of_last_calls()); }
-  // What fills this peer's line (rule 61); nothing: not known.
+  // Returns how many contributions fill this peer's line (rule 61). Empty while no round trip is known.
   [[nodiscard]] std::optional<ring::UnderWay> under_way() const;
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
@@ -314,8 +314,8 @@ class Mesh {
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   Pace pace_{options_.sending.bytes_per_second, milliseconds(20)};
-  PeerId paused_at_;  // the neighbour whose segments wait for pace_; nobody: none do
-  LineRate line_rate_{options_.direct.rate_window, std::uint64_t{4} * options_.direct.by_rate_bytes};
+  PeerId paused_at_;  // the neighbour whose segments wait for pace_; all zeros while no segments wait
+  LineRate line_rate_{options_.direct.rate_window, options_.direct.rate_bytes()};
   StreamCount stream_count_{options_.stripes, options_.largest_stripes(), options_.direct.rate_window,
                             std::uint64_t{2} * options_.direct.by_rate_bytes};
   Instant next_heartbeat_;

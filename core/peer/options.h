@@ -19,9 +19,11 @@ struct DirectOptions {
   // four times as many bytes, and so long.
   std::uint32_t by_rate_bytes = 512U << 10U;
   Duration rate_window = lockstep::milliseconds(300);
+
+  [[nodiscard]] std::uint64_t rate_bytes() const { return std::uint64_t{4} * by_rate_bytes; }
 };
 
-// Of what a peer sends in a second, to all others together; 0: no limit (rule 62).
+// The most that a peer sends in a second, to all others together (rule 62). 0 stands for no limit.
 struct SendingLimits {
   std::uint64_t bytes_per_second = 0;        // segments of all kinds
   std::uint64_t state_bytes_per_second = 0;  // of those, shared states

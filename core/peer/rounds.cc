@@ -246,7 +246,7 @@ void Rounds::begin_operation(Round& round) {
 }
 
 void Rounds::limit_under_way(Round& round) {
-  if (round.attempt->distance != ring::Distance::kFar) return;
+  if (!round.attempt->direct || round.attempt->distance != ring::Distance::kFar) return;
   if (const auto most = context_.mesh.under_way()) round.operation()->limit(*most);
 }
 

@@ -111,7 +111,7 @@ def test_wait_returns_only_once_another_thread_has_completed_the_future(fails: b
     class SlowlyCompleted(Work):
         def _outcome(self, _: Any) -> Any:
             completing.set()
-            returned.wait(0.2)  # until the other waiter returns, which it must not before the future is over
+            returned.wait(0.2)  # a correct wait() does not return, so the time runs out
             return super()._outcome(_)
 
     def finish(_: Sequence[Any]) -> None:

@@ -213,7 +213,7 @@ TEST(DirectOperation, AGuessGrowsWithEachFinal) {
   one.operation.limit({.bytes = 0, .segments = 2, .is_guess = true});  // for more stripes
   one.land(2, 18, Phase::kAllGather);
   one.do_jobs();
-  EXPECT_EQ(one.sent(2), (Sent{21, 22})) << "what has grown is not taken back";
+  EXPECT_EQ(one.sent(2), (Sent{21, 22})) << "the window keeps the size to which it has grown";
   one.operation.limit({.bytes = 0, .segments = 2});  // measured
   one.land(2, 19, Phase::kAllGather);
   one.do_jobs();
