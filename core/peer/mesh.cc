@@ -62,7 +62,7 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
 }
 
 void Mesh::tell_caller(const Flow& flow) {
-  if (flow.is_prefetch || links_.contains(flow.peer)) return;
+  if (flow.is_prefetch) return;
   if (flow.use == wire::LinkUse::kDirect) owners_->links.on_direct_caller(flow.peer);
   if (flow.use == wire::LinkUse::kTransfer) owners_->links.on_transfer_caller(flow.peer);
 }
@@ -159,9 +159,16 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
 }
 
 // Rule 44: a greeting says the use of its link. A peer that does not want a link for one use keeps the stream and does
-// not welcome it, although it would want the link for another use. The stream stays: its welcome may be on its way.
+// not welcome it, or lets a link go that is up, although it would want the link for another use. A stream that waits
+// for its welcome stays: the welcome may be on its way.
 void Mesh::greet_again(PeerId peer, Link& link, Instant now, Effects& out) {
-  if (!link.dials || link.use == wire::LinkUse::kRing) return;
+  if (link.use == wire::LinkUse::kRing) return;
+  if (const auto up = first_stream(peer)) {
+    Flow& flow = flows_.at(*up);
+    touch(flow);
+    greet(flow, link);
+  }
+  if (!link.dials) return;
   for (std::uint16_t i = 0; i < link.width(); ++i) {
     Stripe& stripe = link.stripes[i];
     if (stripe.up) continue;
@@ -380,10 +387,12 @@ void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& 
     if (is_greeting_again(flow, *link)) {
       flow.use = link->use;
       flow.stripes = link->stripes;
-      if (flow.kind == Kind::kParked && key_) tell_caller(flow);
+      if (key_) tell_caller(flow);
       return;
     }
-    if (asks_for_stripes(flow, *link)) {
+    if (is_greeting_back(flow, *link)) {
+      flow.use = link->use;
+      tell_caller(flow);
       return widen(flow.peer, links_.at(flow.peer), std::min(link->stripes, most_stripes()), now, out);
     }
   }
@@ -468,8 +477,8 @@ bool Mesh::is_greeting_again(const Flow& flow, const wire::Link& link) const {
          link.stripe == flow.stripe && link.key == flow.key;
 }
 
-// Rule 60: the side that does not dial asks for more streams.
-bool Mesh::asks_for_stripes(const Flow& flow, const wire::Link& link) const {
+// Rules 44 and 60: the side that does not dial says another use of a link that is up, or asks for more streams.
+bool Mesh::is_greeting_back(const Flow& flow, const wire::Link& link) const {
   const auto at = links_.find(flow.peer);
   return flow.kind == Kind::kUp && !flow.is_prefetch && at != links_.end() && at->second.dials &&
          link.from == flow.peer && link.to == options_.id && link.key == *key_;
@@ -515,6 +524,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   stripe.stream = flow.channel.stream();
   note_round_trip(link, flow.round_trip);
   flow.channel.writer.message(wire::LinkWelcome{}, term_);
+  if (link.use != wire::LinkUse::kRing && link.use != flow.use && !flow.is_prefetch) greet(flow, link);
   bring_up(flow, now);
 }
 

@@ -232,11 +232,11 @@ class Mesh {
   // Takes memory back from one stream; true once it holds none.
   bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
-  // The use of a link that this peer dials is another now.
+  // The use of a link is another now: the other side hears of it.
   void greet_again(PeerId peer, Link& link, Instant now, Effects& out);
   static void note_round_trip(Link& link, Duration measured);
   void greet(Flow& flow, const Link& link);
-  // A member has greeted for a link that this peer does not want: its owner may want it now.
+  // A member has greeted, or has said another use: the owner of that use may want the link, too.
   void tell_caller(const Flow& flow);
   void knock(PeerId peer, Link& link, Instant now, Effects& out);
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
@@ -258,7 +258,7 @@ class Mesh {
   void take_segment(Flow& flow, const wire::SegmentBegan& in, Instant now, Effects& out);
   void on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out);
   [[nodiscard]] bool is_greeting_again(const Flow& flow, const wire::Link& link) const;
-  [[nodiscard]] bool asks_for_stripes(const Flow& flow, const wire::Link& link) const;
+  [[nodiscard]] bool is_greeting_back(const Flow& flow, const wire::Link& link) const;
   void attach_parked(Flow& flow, Instant now, Effects& out);
   void bring_up(Flow& flow, Instant now);
   // Without a stream.

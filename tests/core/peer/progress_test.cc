@@ -450,6 +450,49 @@ TEST(LinkProgress, ADirectCallGreetsAgainOnAStreamThatWasDialledForAnotherUse) {
   EXPECT_EQ(run.open_next(), nullptr);
 }
 
+// The other side lets a link go that it has no use for, although it is up. Segments on their way would be lost.
+TEST(LinkProgress, ADirectCallSaysItsUseOfALinkThatIsUp) {
+  Across run;
+  run.far->greet();
+  run.far->say(wire::LinkWelcome{});
+  run.me.run();
+  ASSERT_EQ(run.far->count<wire::Link>(), 1U);
+  run.launch_direct();
+  EXPECT_EQ(run.far->count<wire::Link>(), 2U);
+  EXPECT_EQ(run.far->last<wire::Link>()->use, wire::LinkUse::kDirect);
+}
+
+// So this peer goes direct once the other side has said so, whichever of them has dialled their link.
+TEST(LinkProgress, AMemberThatSaysADirectUseOfALinkThatIsUpIsHeard) {
+  constexpr PeerId kLower{2, 2};
+  constexpr PeerId kAcross{11, 11};
+  constexpr PeerId kLast{12, 12};
+  for (const PeerId caller : {kLower, kAcross}) {
+    Lines run({kLow, kMe, kHigh, kLower, kAcross, kLast}, 1024, false);
+    run.me.send(caller, Tag{1}, 100);
+    run.me.run();
+    FarEnd* end = nullptr;
+    if (caller == kAcross) {
+      run.pass(milliseconds(20));
+      end = run.open_next(caller);
+      ASSERT_NE(end, nullptr);
+      end->greet();
+      end->say(wire::LinkWelcome{});
+    } else {
+      end = &run.me.streams.accept(address_of(2));
+      end->greet();
+      end->say(wire::Link{caller, kMe, {}, 1, kKey, wire::LinkUse::kTransfer});
+    }
+    run.me.run();
+    run.pass(milliseconds(20));
+    ASSERT_EQ(run.dial_to(kLast), nullptr);
+    end->say(wire::Link{caller, kMe, {}, 1, kKey, wire::LinkUse::kDirect});
+    run.me.run();
+    EXPECT_NE(run.dial_to(kLast), nullptr) << caller.low;
+    EXPECT_FALSE(end->shown_out());
+  }
+}
+
 // The other side of that: a member dials this peer, and changes the use of the link before or after the welcome.
 class GreetedAgain : public ::testing::Test {
  protected:
@@ -479,6 +522,22 @@ TEST_F(GreetedAgain, TheNewUseIsTakenOnTheSameStream) {
   say(kFirst);
   EXPECT_EQ(caller.count<wire::LinkWelcome>(), 1U);
   EXPECT_FALSE(caller.shown_out());
+}
+
+TEST_F(GreetedAgain, TheWelcomeIsFollowedByAnotherUseOfThisSide) {
+  ASSERT_EQ(caller.last<wire::Link>(), nullptr);
+  Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.tag = Tag{7};
+  request.algorithm = wire::Algorithm::kDirect;
+  run.me.launch(request, 12);
+  run.me.run();
+  ASSERT_NE(caller.last<wire::LinkWelcome>(), nullptr);
+  ASSERT_NE(caller.last<wire::Link>(), nullptr);
+  EXPECT_EQ(caller.last<wire::Link>()->from, kMe);
+  EXPECT_EQ(caller.last<wire::Link>()->to, kCaller);
+  EXPECT_EQ(caller.last<wire::Link>()->use, wire::LinkUse::kDirect);
 }
 
 TEST_F(GreetedAgain, NothingElseMayChange) {
