@@ -10,17 +10,25 @@
 
 namespace lockstep::peer {
 
+// The stripes to each other host. Each of them carries a segment while the next one waits.
+struct StripesNow {
+  std::uint16_t wanted = 0;
+  std::uint16_t configured = 0;  // more are wanted where packets are lost (rule 60)
+};
+
 // `rate`: of the line; 0: not known, and `first` bytes are under way to begin with. `round_trip`: to the farthest other
-// host. `stripes`: to each other host; each of them carries a segment while the next one waits.
-inline ring::UnderWay that_fills(ring::Rate rate, Duration round_trip, std::uint16_t stripes, std::uint64_t first) {
-  // Half of what a line carries are contributions, and a final comes after a round trip and the time in queues.
-  constexpr std::uint64_t kRoundTrips = 2;
+// host.
+inline ring::UnderWay that_fills(ring::Rate rate, Duration round_trip, StripesNow stripes, std::uint64_t first) {
+  // Half of what a line carries are contributions, and a final comes after a round trip and the time in queues. Where
+  // packets are lost, a stream may wait for one that is sent again, and the rate that was measured with few streams
+  // must not hold more of them back.
+  const std::uint64_t round_trips = stripes.wanted > stripes.configured ? 4 : 2;
   constexpr Duration kLongest = seconds(4);
   constexpr std::uint32_t kSegmentsPerStripe = 2;
-  const std::uint32_t segments = kSegmentsPerStripe * stripes;
+  const std::uint32_t segments = kSegmentsPerStripe * stripes.wanted;
   if (rate == 0) return {first, segments, true};
   const auto microseconds = static_cast<std::uint64_t>(std::min(round_trip, kLongest).ns) / 1000;
-  return {kRoundTrips * (std::uint64_t{rate} * 1024 * microseconds / 1'000'000), segments, false};
+  return {round_trips * (std::uint64_t{rate} * 1024 * microseconds / 1'000'000), segments, false};
 }
 
 }  // namespace lockstep::peer

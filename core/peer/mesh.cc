@@ -234,7 +234,8 @@ std::optional<ring::UnderWay> Mesh::under_way() const {
   Duration farthest;
   for (const auto& [peer, link] : links_) farthest = std::max(farthest, link.round_trip);
   if (farthest == Duration{}) return std::nullopt;
-  return that_fills(capped(line_rate_.best()), farthest, wanted_stripes(), options_.direct.rate_bytes());
+  const StripesNow stripes{wanted_stripes(), options_.stripes};
+  return that_fills(capped(line_rate_.best()), farthest, stripes, options_.direct.rate_bytes());
 }
 
 bool Mesh::is_spare(const Link& link, std::uint16_t stripe) const {

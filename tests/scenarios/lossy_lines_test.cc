@@ -45,9 +45,21 @@ TEST(LossyLines, ManyStreamsFillALineThatLosesPackets) {
   std::array<double, 4> times{};
   for (double& time : times) time = seconds_of_call(cluster);
   EXPECT_LE(times[0], 16) << "it looks for the number meanwhile";
-  EXPECT_LE(times[1], kLimit / 0.5) << "still looking";
+  EXPECT_LE(times[1], kLimit / 0.6) << "still looking";
   EXPECT_LE(times[2], kLimit / 0.75);
   EXPECT_LE(times[3], kLimit / 0.75);
+}
+
+// Few losses are seldom seen, so the search for the number takes longer. Streams that are tried must not be held back
+// by the rate that fewer have had (rule 61): with 0.05 % of loss no number paid, and each call took half a minute.
+TEST(LossyLines, FewerLossesAreNoTrap) {
+  if (kSanitized) GTEST_SKIP() << "some long runs, of what shorter ones do, too";
+  for (const std::uint32_t loss_ppm : {200U, 500U}) {
+    Cluster cluster = lossy_members(loss_ppm, 64);
+    std::array<double, 6> times{};
+    for (double& time : times) time = seconds_of_call(cluster);
+    EXPECT_LE(times[5], kLimit / 0.7) << loss_ppm;
+  }
 }
 
 TEST(LossyLines, TwoStreamsDoNotFillThem) {
