@@ -186,6 +186,11 @@ const std::string& Work::congestion_control() const {
   return call_->sending.congestion_control;
 }
 
+std::uint32_t Work::streams() const {
+  LOCKSTEP_ASSERT(call_ != nullptr && call_->over());
+  return call_->sending.streams;
+}
+
 Waited wait_any(std::span<const Work> works, std::optional<Duration> timeout, Interrupted interrupted,
                 std::size_t& first) {
   const auto one_is_over = [&] {

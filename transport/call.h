@@ -118,6 +118,7 @@ class Call {
   struct Sending {
     std::uint64_t writes_before = 0;  // CongestionUse::writes() when the call began
     std::string congestion_control;   // CongestionUse::used_since() when the call ended
+    std::uint32_t streams = 0;        // StreamSet::used_since() when the call ended
   } sending;
 
  private:

@@ -255,6 +255,7 @@ void Engine::carry_out(peer::Complete& effect) {
   calls_.erase(found);
   reactor_->calls_ended(1);
   call->sending.congestion_control = streams_.congestion_use().used_since(call->sending.writes_before);
+  call->sending.streams = streams_.used_since(call->sending.writes_before);
   if (options_.journal) options_.journal(journal::ended(self(), effect.call, effect.outcome));
   end_call(*call, std::move(effect.outcome), memory_);
   if (ending_.all_ended && calls_.empty()) std::exchange(ending_.all_ended, nullptr)->set_value(true);

@@ -61,6 +61,7 @@ struct StreamSet::Stream {
   bool ended_in_order = false;                // with `other`: all that was written has arrived there
   bool open = false;                          // false: dialling
   CongestionUse::Control* control = nullptr;  // null: not known, or no socket
+  std::uint64_t last_write = 0;               // of a tensor: its number in CongestionUse; 0: none yet
   std::uint64_t lost = 0;                     // packets that were sent again, when the kernel was last asked
   bool ended = false;                         // removed from streams_
   bool doomed = false;
@@ -116,6 +117,11 @@ void StreamSet::carry_out(const io::Read& effect) {
   schedule(stream, io::Direction::kRead);
 }
 
+std::uint32_t StreamSet::used_since(std::uint64_t writes) const {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(streams_, [&](const auto& entry) { return entry.second->last_write > writes; }));
+}
+
 void StreamSet::carry_out(const io::Write& effect) {
   const StreamPtr stream = find(effect.stream);
   if (stream == nullptr) return;
@@ -125,7 +131,10 @@ void StreamSet::carry_out(const io::Write& effect) {
     std::span<const std::byte> bytes = slice.bytes;
     if (bytes.empty()) {
       bytes = memory_.at(slice.payload);
-      if (stream->control != nullptr) congestion_use_.wrote(*stream->control);
+      if (stream->control != nullptr) {
+        congestion_use_.wrote(*stream->control);
+        stream->last_write = congestion_use_.writes();
+      }
     }
     if (!bytes.empty()) stream->from[stream->from_count++] = asio::buffer(bytes.data(), bytes.size());
   }

@@ -65,6 +65,8 @@ class StreamSet {
 
   [[nodiscard]] std::size_t size() const { return streams_.size() + closer_.size(); }
   [[nodiscard]] const CongestionUse& congestion_use() const { return congestion_use_; }
+  // The number of open streams of TCP that tensors were written to after so many writes.
+  [[nodiscard]] std::uint32_t used_since(std::uint64_t writes) const;
   // Callable from any thread.
   [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }

@@ -64,6 +64,8 @@ class Work {
   // The congestion controls of the streams that this peer sent tensors on while the call ran, in alphabetical order:
   // "bbr, cubic"; empty: it sent none, or not over TCP. Allowed, and valid, as outcome().
   [[nodiscard]] const std::string& congestion_control() const;
+  // The number of these streams that are still open when the call ends. Allowed as outcome().
+  [[nodiscard]] std::uint32_t streams() const;
 
  private:
   friend class Communicator;

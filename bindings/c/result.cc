@@ -136,6 +136,7 @@ lockstep_status report(const transport::Work& work, PeerId self, lockstep_result
     fill(outcome, self, known);
     known.seconds = static_cast<double>(work.elapsed().ns) * 1e-9;
     known.congestion_control = kept(work.congestion_control(), texts.congestion_control);
+    known.streams = work.streams();
     give(known, result);
   }
   return outcome.status == Status::kOk ? LOCKSTEP_OK : fail(Error{outcome.status, outcome.text});

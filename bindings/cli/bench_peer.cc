@@ -37,6 +37,7 @@ struct Timing {
   lockstep_algorithm algorithm = LOCKSTEP_ALGORITHM_AUTO;  // of the last call; AUTO: it has no choice
   std::vector<std::uint64_t> rates;                        // lockstep_result.rates of the last call
   std::string congestion_control;                          // lockstep_result.congestion_control of the last call
+  std::uint32_t streams = 0;                               // the same for lockstep_result.streams
 };
 
 struct Row {
@@ -146,6 +147,7 @@ class Bench {
     const std::chrono::duration<double> all = last - began;
     timing.algorithm = result.algorithm;
     timing.congestion_control = result.congestion_control;
+    timing.streams = result.streams;
     if (result.rates_count > 0) timing.rates.assign(result.rates, result.rates + result.rates_count);
     timing.seconds = agree(all.count() / iterations / subject_->parts(), LOCKSTEP_MAX);
     settle(timing);
@@ -256,7 +258,8 @@ class Bench {
   static std::string way_of(const Timing& timing) {
     if (timing.algorithm == LOCKSTEP_ALGORITHM_AUTO) return {};
     std::string way = std::string(" | ") + lockstep_algorithm_name(timing.algorithm);
-    if (!timing.congestion_control.empty()) way += ", " + timing.congestion_control;
+    if (!timing.congestion_control.empty())
+      way += fmt::format(", {} streams of {}", timing.streams, timing.congestion_control);
     if (timing.rates.empty()) return way;
     const auto [slowest, fastest] = std::ranges::minmax(timing.rates);
     if (fastest == 0) return way + ", lines not known yet";
@@ -284,7 +287,10 @@ class Bench {
                         {"iterations", timing->each.size()}};
     for (const double seconds : timing->calls) j["calls_us"].push_back(seconds * 1e6);
     if (timing->algorithm != LOCKSTEP_ALGORITHM_AUTO) j["algorithm"] = lockstep_algorithm_name(timing->algorithm);
-    if (!timing->congestion_control.empty()) j["congestion_control"] = timing->congestion_control;
+    if (!timing->congestion_control.empty()) {
+      j["congestion_control"] = timing->congestion_control;
+      j["streams"] = timing->streams;
+    }
     if (!timing->rates.empty()) j["rates_bytes_per_s"] = timing->rates;
     if (subject_->is_sync()) j["received_bytes"] = static_cast<std::uint64_t>(timing->received);
     return j;

@@ -72,6 +72,7 @@ static void all_reduce_of(peer* self, uint64_t count, int in_place) {
   CHECK((result.bytes_sent > 0) == (count > 0 && self->peers > 1)); /* a chunk may be empty; then no peer forwards it */
   /* A loopback is a short path: never BBR. */
   CHECK((result.congestion_control[0] != '\0') == (result.bytes_sent > 0));
+  CHECK((result.streams > 0) == (result.bytes_sent > 0));
   CHECK(strncmp(result.congestion_control, "bbr", 3) != 0 && strchr(result.congestion_control, ',') == NULL);
   if (!in_place) free(recv);
   free(send);

@@ -41,7 +41,7 @@ TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
   EXPECT_EQ(sizeof(lockstep_comm_options), 176U);
-  EXPECT_EQ(sizeof(lockstep_result), 304U);
+  EXPECT_EQ(sizeof(lockstep_result), 312U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 128U);
   EXPECT_EQ(sizeof(lockstep_reduce_scatter_args), 72U);

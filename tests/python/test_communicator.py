@@ -161,6 +161,7 @@ def test_a_result_tells_of_the_call(peers: Peers) -> None:
         assert result.blocks == ()
         assert (result.algorithm, result.rates) == ("ring", ())  # members of one host
         assert result.congestion_control in ("cubic", "reno")  # a short path
+        assert result.streams in (1, 2)  # to the next peer of the ring
         assert run.barrier().algorithm == "auto"
         assert (result.chunk, result.revision, result.state_root, result.state_difference) == (slice(0, 0, 1), 0, 0, "")
         assert result.state_undefined is False

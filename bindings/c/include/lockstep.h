@@ -450,13 +450,17 @@ typedef struct lockstep_result {
    * call ran: "bbr"; "bbr, cubic" if the streams differ; "": this peer sent none, or only inside of this process. Valid
    * as state_difference */
   const char* congestion_control;
+
+  /* The number of these streams, to all other peers together, that are open when the call ends. Where a line loses
+   * packets it grows from call to call, until more streams carry no more bytes */
+  uint32_t streams;
 } lockstep_result;
 
 #define LOCKSTEP_RESULT_INIT                                                                                     \
   {                                                                                                              \
     sizeof(lockstep_result), LOCKSTEP_OK, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, \
         {0, 0}, 0, NULL, 0.0, {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, 0, 0, 0, 0, 0, NULL, 0, 0,     \
-        LOCKSTEP_ALGORITHM_AUTO, NULL, 0, 0, NULL                                                                \
+        LOCKSTEP_ALGORITHM_AUTO, NULL, 0, 0, NULL, 0                                                             \
   }
 
 /* ---- being part of a run -------------------------------------------------------------------------------------------

@@ -203,6 +203,12 @@ class Result:
         The lockstep.Status that the call ended with.
         """
     @property
+    def streams(self) -> int:
+        """
+        Number of streams of TCP, to all other peers together, that this peer sent arrays on while the call ran.
+        Where a line loses packets, it grows from call to call until more streams carry no more bytes.
+        """
+    @property
     def tag(self) -> int:
         """
         The call's name.

@@ -168,7 +168,11 @@ void define_contributors(ResultClass& c) {
       .def_property_readonly(
           "congestion_control", [](R r) { return to_text(r.congestion_control); },
           "Congestion control of TCP where this peer sent arrays while the call ran, as the system reports it.\n"
-          "\"bbr\"; \"bbr, cubic\" if streams differ; empty: it sent none, or not over TCP.");
+          "\"bbr\"; \"bbr, cubic\" if streams differ; empty: it sent none, or not over TCP.")
+      .def_property_readonly(
+          "streams", [](R r) { return r.raw.streams; },
+          "Number of streams of TCP, to all other peers together, that this peer sent arrays on while the call ran.\n"
+          "Where a line loses packets, it grows from call to call until more streams carry no more bytes.");
 }
 
 // The run at the joint call.
