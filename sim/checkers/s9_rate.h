@@ -22,22 +22,25 @@ class SentPayload {
     control_[stream] = control;
     largest_ = std::max(largest_, largest);
   }
-  // It ends after so many bytes. Those that are no payload may have come first.
-  // `largest_segment`: it goes whole.
-  Complaint written(StreamId stream, std::uint64_t bytes, std::uint64_t bytes_per_second, std::uint64_t largest_segment,
-                    Instant now) {
+  // The write ends after so many bytes. Bytes that are no payload may have come first. `segment_bytes`: the configured
+  // size of a segment, which goes whole; 0: the library chooses.
+  [[nodiscard]] Complaint written(StreamId stream, std::uint64_t bytes, std::uint64_t bytes_per_second,
+                                  std::uint64_t segment_bytes, Instant now) {
     const std::uint64_t control = control_[stream];
     if (bytes > control) sent_ += bytes - control;
-    constexpr double kAhead = 0.02;  // seconds that a peer may be ahead of its time
-    const double passed = static_cast<double>((now - begin_).ns) / 1e9 + kAhead;
-    const double most =
-        static_cast<double>(bytes_per_second) * passed + static_cast<double>(std::max(largest_, largest_segment));
+    const std::uint64_t segment = segment_bytes == 0 ? kLargestSegment : segment_bytes;
+    const Duration passed = now - begin_ + kAhead;
+    const double in_time = static_cast<double>(bytes_per_second) * static_cast<double>(passed.ns) / 1e9;
+    const double most = in_time + static_cast<double>(std::max(largest_, segment));
     if (static_cast<double>(sent_) <= most) return {};
-    return std::to_string(sent_) + " bytes of segments in " + std::to_string(passed) + " s, " +
+    return std::to_string(sent_) + " bytes of segments in " + std::to_string(passed.seconds()) + " s, " +
            std::to_string(bytes_per_second) + " a second are allowed";
   }
 
  private:
+  static constexpr Duration kAhead = milliseconds(20);       // that a peer may be ahead of its time
+  static constexpr std::uint64_t kLargestSegment = 262'144;  // bytes, of segments whose size the library chooses
+
   bool began_ = false;
   Instant begin_;
   std::uint64_t sent_ = 0;

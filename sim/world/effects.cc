@@ -50,6 +50,18 @@ void World::carry_out_io(SimProcess& process, const Io& io) {
   }
 }
 
+// S9: the bytes of a write are known when its loan ends.
+void World::check_sent(SimProcess& process, const io::Input& input) {
+  const LinkPlan& links = plan_.links;
+  if (!process.peer || links.bytes_per_second == 0) return;
+  const auto written = [&](StreamId stream, std::uint64_t bytes) {
+    chronicle_.check("S9", process.sent.written(stream, bytes, links.bytes_per_second, links.segment_bytes, now_));
+  };
+  if (const auto* const done = std::get_if<io::WriteDone>(&input)) written(done->stream, done->bytes);
+  const auto* const revoked = std::get_if<io::Revoked>(&input);
+  if (revoked != nullptr && revoked->direction == io::Direction::kWrite) written(revoked->stream, revoked->bytes);
+}
+
 void World::stranger_asks(std::uint32_t process, const io::Effect& effect) {
   std::visit([&](const auto& io) { carry_out_io(cast_.processes[process], io); }, effect);
 }

@@ -283,16 +283,7 @@ void World::tell(std::uint32_t index, io::Input input) {
                },
                input);
   }
-  if (process.peer && plan_.links.bytes_per_second != 0) {
-    constexpr std::uint64_t kLargestSegment = 262'144;  // of those that the library chooses
-    const std::uint64_t largest = plan_.links.segment_bytes == 0 ? kLargestSegment : plan_.links.segment_bytes;
-    const auto written = [&](StreamId stream, std::size_t bytes) {
-      chronicle_.check("S9", process.sent.written(stream, bytes, plan_.links.bytes_per_second, largest, now_));
-    };
-    if (const auto* const in = std::get_if<io::WriteDone>(&input)) written(in->stream, in->bytes);
-    const auto* const in = std::get_if<io::Revoked>(&input);
-    if (in != nullptr && in->direction == io::Direction::kWrite) written(in->stream, in->bytes);
-  }
+  check_sent(process, input);
   if (process.attack.strangers) {
     process.attack.strangers->on_input(input, now_);
   } else if (process.coordinator) {

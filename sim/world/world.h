@@ -193,6 +193,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   [[nodiscard]] bool is_lied_about(PeerId by, const trace::Event& event) const;
   template <typename Io>
   void carry_out_io(SimProcess& process, const Io& io);
+  void check_sent(SimProcess& process, const io::Input& input);
   void tell_io(const SimProcess& process, const io::Effect& effect);
   void completed(SimProcess& process, peer::Complete& complete);
   void tell_end(const SimProcess& process, const Call& call);
