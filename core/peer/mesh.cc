@@ -1016,16 +1016,18 @@ void Mesh::pump(Instant now, Effects& out) {
   touched_.clear();
 }
 
-// Where the rate was used up, the next neighbour has its turn first.
+// Where the rate is used up, the neighbour after the last sender has the next turn. A step in which nobody may send
+// takes no turn away.
 void Mesh::fill_stripes(Instant now) {
   const std::uint16_t wanted = wanted_stripes();
-  const auto first = links_.upper_bound(std::exchange(paused_at_, PeerId{}));
+  const auto first = links_.upper_bound(last_turn_);
   for (auto at = first; at != links_.end(); ++at) {
     if (!fill(at->first, at->second, wanted, now)) return;
   }
   for (auto at = links_.begin(); at != first; ++at) {
     if (!fill(at->first, at->second, wanted, now)) return;
   }
+  last_turn_ = {};
 }
 
 // Small transfers go first: each is one segment, and there are few of them (rule 46). Large ones wait for rounds.
@@ -1045,14 +1047,12 @@ bool Mesh::fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now) {
       Flow& flow = flows_.at(stream);
       wire::LinkWriter& writer = flow.channel.writer;
       if (writer.segments_queued() >= queued) continue;
-      if (!may_send(now)) {
-        paused_at_ = peer;
-        return false;
-      }
+      if (!may_send(now)) return false;
       if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
           !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&
           !(transfer && transfers.next_segment(peer, StripeIndex{i}, stream, writer)))
         continue;
+      last_turn_ = peer;
       pace_.sent(writer.newest_segment_bytes(), now);
       touch(flow);
       more = true;

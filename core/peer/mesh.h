@@ -314,7 +314,7 @@ class Mesh {
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   Pace pace_{options_.sending.bytes_per_second, milliseconds(20)};
-  PeerId paused_at_;  // the neighbour whose segments wait for pace_; all zeros while no segments wait
+  PeerId last_turn_;  // the neighbour that sent last; all zeros while no segments wait for pace_
   LineRate line_rate_{options_.direct.rate_window, options_.direct.rate_bytes()};
   StreamCount stream_count_{options_.stripes, options_.largest_stripes(), options_.direct.rate_window,
                             std::uint64_t{2} * options_.direct.by_rate_bytes};
