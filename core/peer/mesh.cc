@@ -113,7 +113,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
   for (const StreamId stream : parked) attach_parked(flows_.at(stream), now, out);
 }
 
-Mesh::Links::iterator Mesh::let_go(Links::iterator at, Instant now, Effects& out) {
+Links::iterator Mesh::let_go(Links::iterator at, Instant now, Effects& out) {
   if (at->second.knock.stream.value != 0) {
     Flow& flow = flows_.at(at->second.knock.stream);
     if (flow.kind != Kind::kDying) drop(flow, false, now, out);
@@ -145,7 +145,7 @@ void Mesh::close_all(Effects& out) {
   next_timer_ = kNever;
 }
 
-Mesh::Stripe Mesh::new_stripe(Instant now) { return {{}, false, false, now, now, kFirstBackoff}; }
+Stripe Mesh::new_stripe(Instant now) { return {{}, false, false, now, now, kFirstBackoff}; }
 
 void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out) {
   Stripe& slot = link.stripes[stripe.value];
@@ -238,11 +238,6 @@ std::optional<ring::UnderWay> Mesh::under_way() const {
   return that_fills(capped(line_rate_.best()), farthest, stripes, options_.direct.rate_bytes());
 }
 
-bool Mesh::is_spare(const Link& link, std::uint16_t stripe) const {
-  if (stripe < options_.stripes) return false;
-  return !link.stripes[stripe].worked || (!link.dials && stripe >= link.greeted);
-}
-
 // Rule 44: a link that this peer may not dial.
 void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
   if (link.dials || link.relation != Relation::kNeighbour || link.use != wire::LinkUse::kTransfer) return;
@@ -273,16 +268,9 @@ void Mesh::on_opened(const io::Opened& in, Instant now) {
   flow.kind = Kind::kGreeting;
   flow.channel.forgive_silence(now);
   Link& link = links_.at(flow.peer);
-  note_round_trip(link, in.round_trip);
+  link.note_round_trip(in.round_trip);
   flow.channel.writer.preamble();
   greet(flow, link);
-}
-
-// A stream that is opened while others send waits behind them.
-void Mesh::note_round_trip(Link& link, Duration measured) {
-  if (measured == Duration{}) return;
-  const bool alone = std::ranges::none_of(link.stripes, &Stripe::up);
-  if (alone || link.round_trip == Duration{} || measured < link.round_trip) link.round_trip = measured;
 }
 
 void Mesh::greet(Flow& flow, const Link& link) {
@@ -523,7 +511,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
     return;
   }
   stripe.stream = flow.channel.stream();
-  note_round_trip(link, flow.round_trip);
+  link.note_round_trip(flow.round_trip);
   flow.channel.writer.message(wire::LinkWelcome{}, term_);
   if (link.use != wire::LinkUse::kRing && link.use != flow.use && !flow.is_prefetch) greet(flow, link);
   bring_up(flow, now);
@@ -591,7 +579,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   set_timer(now + options_.link_timeout);
   if (link->second.dials) {
     if (was_dialling) link->second.failure = in.text;
-    const bool late = mutant(Mutant::kRedialsLate) || is_spare(link->second, index.value);
+    const bool late = mutant(Mutant::kRedialsLate) || link->second.is_spare(index.value, options_.stripes);
     stripe.retry_at = now + (late ? options_.link_silence : stripe.backoff);
     stripe.backoff = std::min(stripe.backoff * 2, kLastBackoff);
     set_timer(stripe.retry_at);
@@ -745,7 +733,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
           set_timer(stripe.retry_at);
         }
       }
-      if (is_spare(link, i)) continue;
+      if (link.is_spare(i, options_.stripes)) continue;
       const Instant limit = std::max(stripe.down_since, link.reported) + options_.link_timeout;
       if (now >= limit) {
         link.reported = link.avoided = now;

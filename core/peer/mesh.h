@@ -33,6 +33,7 @@
 #include "core/peer/effect.h"
 #include "core/peer/line_rate.h"
 #include "core/peer/line_window.h"
+#include "core/peer/mesh_links.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
 #include "core/peer/stream_count.h"
@@ -158,83 +159,13 @@ class Mesh {
   }
 
  private:
-  enum class Relation : std::uint8_t {
-    kNeighbour,
-    kSource,      // this peer prefetches from it
-    kPrefetcher,  // it prefetches from this peer
-  };
-  struct Stripe {
-    StreamId stream;  // 0: none
-    bool up = false;
-    bool worked = false;  // it was up once
-    Instant down_since;   // while not up
-    Instant retry_at;     // dialler, while there is no stream
-    Duration backoff;
-    template <typename Archive>
-    void archive(Archive& a) {
-      a.all(stream, up, worked, down_since, retry_at, backoff);
-    }
-  };
-  struct Link {
-    io::Address address;
-    Relation relation = Relation::kNeighbour;
-    LinkKey key;  // kSource: said to it
-    bool dials = false;
-    bool needed = true;
-    wire::LinkUse use = wire::LinkUse::kRing;
-    std::vector<Stripe> stripes;
-    std::uint16_t greeted = 0;  // stripes that the other side has greeted for last; 0: this peer dials
-    std::uint16_t asked = 0;    // stripes that the other side was asked for (rule 60); 0: for none
-    Stripe knock;               // asks the other side to dial: never up
-    Instant reported;           // when it was last said to be broken
-    Instant avoided;            // when it was last said to be one that a ring had better avoid
-    std::uint64_t best = 0;     // the most bytes a second that a stripe has brought
-    Duration round_trip;        // as measured when a stripe was opened; 0: not known
-    std::uint32_t faults = 0;   // of the protocol, one stream after the other
-    Instant last_fault;
-    std::string failure;  // why our last dial failed, in the system's words
-    [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
-    template <typename Archive>
-    void archive(Archive& a) {
-      a.all(address, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
-            round_trip, faults, last_fault, failure);
-    }
-  };
-  enum class Kind : std::uint8_t {
-    kDialling,  // asked for
-    kGreeting,  // dialled and open; waits for LinkWelcome
-    kStranger,  // accepted; has not said who it is; stands in the lobby
-    kParked,    // accepted and greeted; waits for the key (in the lobby), or for its place in a link that is wanted
-    kUp,
-    kDying,  // being closed
-  };
-  struct Flow {
-    Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}
-    wire::Channel channel;
-    Kind kind;
-    Instant since;  // of its kind
-    PeerId peer;    // proven, once our key is known
-    StripeIndex stripe;
-    std::uint16_t stripes = 1;
-    Duration round_trip;           // accepted: as measured when it was opened; 0: not known
-    LinkKey key;                   // accepted: that it said
-    wire::LinkUse use{};           // accepted: what for, as it said
-    bool is_prefetch = false;      // of a prefetch link, on either side
-    bool touched = false;          // named in touched_
-    std::uint32_t slow_beats = 0;  // for how many beats it has been slow
-    template <typename Archive>
-    void archive(Archive& a) {
-      a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, use, is_prefetch, touched, slow_beats);
-    }
-  };
+  using Kind = Flow::Kind;
 
-  using Links = std::map<PeerId, Link>;
   // Takes memory back from one stream; true once it holds none.
   bool release_write(Flow& flow, const RoundKey& key, AttemptId attempt, Effects& out);
   bool release_read(Flow& flow, const RoundKey& key, AttemptId attempt, std::vector<StreamId>& sunk, Effects& out);
   // The use of a link is another now: the other side hears of it.
   void greet_again(PeerId peer, Link& link, Instant now, Effects& out);
-  static void note_round_trip(Link& link, Duration measured);
   void greet(Flow& flow, const Link& link);
   // A member has greeted, or has said another use: the owner of that use may want the link, too.
   void tell_caller(const Flow& flow);
@@ -247,10 +178,7 @@ class Mesh {
   bool fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now);
   bool may_send(Instant now);
   void serve_prefetchers(Instant now);
-  // What it wants may have changed: it is pumped at the end of the step.
-  void touch(Flow& flow) {
-    if (!std::exchange(flow.touched, true)) touched_.push_back(flow.channel.stream());
-  }
+  void touch(Flow& flow) { flow.touch(touched_); }
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
   void on_message(Flow& flow, wire::Message& message, Instant now, Effects& out);
@@ -273,8 +201,6 @@ class Mesh {
   // Dials so many stripes, at most most_stripes(), or asks the other side to.
   void widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out);
   void widen_links(Instant now, Effects& out);
-  // A stripe without which the link works as well: nothing was ever sent on it, or the other side dials it no more.
-  [[nodiscard]] bool is_spare(const Link& link, std::uint16_t stripe) const;
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
   void refuse_key(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
@@ -310,7 +236,7 @@ class Mesh {
   Term term_;
   std::optional<LinkKey> key_;
   Links links_;
-  std::map<StreamId, Flow> flows_;
+  Flows flows_;
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
   Pace pace_{options_.sending.bytes_per_second, milliseconds(20)};

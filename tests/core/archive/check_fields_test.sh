@@ -29,8 +29,8 @@ if [[ -n $(said) ]]; then printf 'FAILED: the tree as it is:\n%s\n' "$(said)"; e
 # Classes with state: outside of their list, in a list in another file, in a class inside another.
 missed core/peer/mesh.h 'bool closed_ = false;' 'bool closed_ = false, open_ = true;' \
   'open_ is not in the list of lockstep::peer::Mesh'
-missed core/peer/mesh.h 'Instant retry_at;' 'Instant retry_at, tried_at;' \
-  'tried_at is not in the list of lockstep::peer::Mesh::Stripe'
+missed core/wire/link_writer.h 'bool taken_back = false;' 'bool taken_back = false, kept = true;' \
+  'kept is not in the list of lockstep::wire::LinkWriter::Outgoing'
 missed core/peer/admission.h 'Life life_ = ' 'std::map<CallId, Rank> new_{};' \
   'new_ is not in the list of lockstep::peer::Admission'
 missed core/peer/round.h 'bool completed_early' 'std::optional<Rank> more = Rank{1};  // of it' \

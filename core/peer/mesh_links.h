@@ -1,0 +1,118 @@
+// The links and streams of a mesh (mesh.h): what is known of each.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/time.h"
+#include "core/io/stream.h"
+#include "core/wire/channel.h"
+#include "core/wire/message.h"
+
+namespace lockstep::peer {
+
+// What the other peer of a link is.
+enum class Relation : std::uint8_t {
+  kNeighbour,
+  kSource,      // this peer prefetches from it
+  kPrefetcher,  // it prefetches from this peer
+};
+
+// One of the streams of a link, or the place of one.
+struct Stripe {
+  StreamId stream;  // 0: none
+  bool up = false;
+  bool worked = false;  // it was up once
+  Instant down_since;   // while not up
+  Instant retry_at;     // dialler, while there is no stream
+  Duration backoff;
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(stream, up, worked, down_since, retry_at, backoff);
+  }
+};
+
+// To one other peer.
+struct Link {
+  io::Address address;
+  Relation relation = Relation::kNeighbour;
+  LinkKey key;  // kSource: said to it
+  bool dials = false;
+  bool needed = true;
+  wire::LinkUse use = wire::LinkUse::kRing;
+  std::vector<Stripe> stripes;
+  std::uint16_t greeted = 0;  // stripes that the other side has greeted for last; 0: this peer dials
+  std::uint16_t asked = 0;    // stripes that the other side was asked for (rule 60); 0: for none
+  Stripe knock;               // asks the other side to dial: never up
+  Instant reported;           // when it was last said to be broken
+  Instant avoided;            // when it was last said to be one that a ring had better avoid
+  std::uint64_t best = 0;     // the most bytes a second that a stripe has brought
+  Duration round_trip;        // as measured when a stripe was opened; 0: not known
+  std::uint32_t faults = 0;   // of the protocol, one stream after the other
+  Instant last_fault;
+  std::string failure;  // why our last dial failed, in the system's words
+
+  [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
+  // A stripe without which the link works as well: nothing was ever sent on it, or the other side dials it no more.
+  // `configured`: number of stripes that each link has.
+  [[nodiscard]] bool is_spare(std::uint16_t stripe, std::uint16_t configured) const {
+    if (stripe < configured) return false;
+    return !stripes[stripe].worked || (!dials && stripe >= greeted);
+  }
+  // A stream that is opened while others send waits behind them.
+  void note_round_trip(Duration measured) {
+    if (measured == Duration{}) return;
+    const bool alone = std::ranges::none_of(stripes, &Stripe::up);
+    if (alone || round_trip == Duration{} || measured < round_trip) round_trip = measured;
+  }
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(address, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
+          round_trip, faults, last_fault, failure);
+  }
+};
+
+// One stream, to whomever.
+struct Flow {
+  enum class Kind : std::uint8_t {
+    kDialling,  // asked for
+    kGreeting,  // dialled and open; waits for LinkWelcome
+    kStranger,  // accepted; has not said who it is; stands in the lobby
+    kParked,    // accepted and greeted; waits for the key (in the lobby), or for its place in a link that is wanted
+    kUp,
+    kDying,  // being closed
+  };
+
+  Flow(StreamId stream, Instant now, Kind kind_now) : channel(stream, now), kind(kind_now), since(now) {}
+  wire::Channel channel;
+  Kind kind;
+  Instant since;  // of its kind
+  PeerId peer;    // proven, once our key is known
+  StripeIndex stripe;
+  std::uint16_t stripes = 1;
+  Duration round_trip;           // accepted: as measured when it was opened; 0: not known
+  LinkKey key;                   // accepted: that it said
+  wire::LinkUse use{};           // accepted: what for, as it said
+  bool is_prefetch = false;      // of a prefetch link, on either side
+  bool touched = false;          // named among the streams to be pumped
+  std::uint32_t slow_beats = 0;  // for how many beats it has been slow
+
+  // What it wants may have changed: it is pumped at the end of the step.
+  void touch(std::vector<StreamId>& to_be_pumped) {
+    if (!std::exchange(touched, true)) to_be_pumped.push_back(channel.stream());
+  }
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, use, is_prefetch, touched, slow_beats);
+  }
+};
+
+using Links = std::map<PeerId, Link>;
+using Flows = std::map<StreamId, Flow>;
+
+}  // namespace lockstep::peer
