@@ -32,8 +32,7 @@ void Session::archive(Archive& a) {
 // Left out: what it is made of, options_, names_ and owners_.
 template <typename Archive>
 void Mesh::archive(Archive& a) {
-  a.all(term_, key_, links_, lobby_, touched_, pace_, last_turn_, line_rate_, stream_count_, next_heartbeat_,
-        next_timer_, closed_);
+  a.all(term_, key_, links_, lobby_, touched_, sender_, line_, next_heartbeat_, next_timer_, closed_);
   if constexpr (Archive::kLoads) {
     flows_.clear();
     a.entries(flows_, [this](StreamId stream) -> Flow& {

@@ -14,13 +14,6 @@ namespace {
 // A stripe whose neighbour does not listen yet, or no more, is tried again at once, then ever more slowly.
 constexpr Duration kFirstBackoff = milliseconds(10);
 constexpr Duration kLastBackoff = milliseconds(500);
-// Segments that a stripe holds: one being written, one to follow without a gap.
-constexpr std::size_t kSegmentsPerStripe = 2;
-// Beyond so many stripes each of them is slow, and a segment that waits on one could go on another.
-constexpr std::uint16_t kFewStripes = 4;
-constexpr std::size_t kSegmentsPerSlowStripe = 1;
-// A piece on its way to a prefetcher delays segments of rounds: one piece at a time.
-constexpr std::size_t kSegmentsPerPrefetcher = 1;
 // The stripe of a stream that only asks the other side to dial.
 constexpr StripeIndex kKnock{0xffff};
 // Streams in a row that break the protocol before their link is said to be broken: more than bits on the way are ever
@@ -40,8 +33,6 @@ constexpr std::int64_t kLeastBusy = 25;
 // with its first proposal.
 constexpr std::int64_t kDownBeats = 2;
 constexpr std::int64_t kFreshBeats = 6;
-// Of all links together, beyond those that each link has anyway: descriptors, and work at each heartbeat.
-constexpr std::ptrdiff_t kMostStreams = 512;
 // Dripping streams in a row, with others in between that greet well.
 constexpr std::uint32_t kDripWeight = 3;
 
@@ -91,7 +82,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
     if (wanted.prefetch_key) link.relation = Relation::kSource;
     link.dials = wanted.prefetch_key || options_.id < peer;
     link.reported = link.avoided = now;
-    const std::uint16_t width = wanted.prefetch_key ? 1 : wanted_stripes();
+    const std::uint16_t width = wanted.prefetch_key ? 1 : line_.wanted_stripes(links_);
     link.stripes.resize(link.dials ? width : 1, new_stripe(now));
     if (link.dials) {
       for (std::uint16_t i = 0; i < link.width(); ++i) dial(peer, link, StripeIndex{i}, now, out);
@@ -189,20 +180,6 @@ void Mesh::greet_again(PeerId peer, Link& link, Instant now, Effects& out) {
 
 // ---- more streams where packets are lost (rule 60 of docs/protocol.md) ----
 
-std::uint16_t Mesh::most_stripes() const {
-  const auto neighbours = std::count_if(
-      links_.begin(), links_.end(), [](const auto& entry) { return entry.second.relation == Relation::kNeighbour; });
-  const auto each =
-      static_cast<std::uint16_t>(kMostStreams / std::max<std::ptrdiff_t>(neighbours, kMostStreams / kMaxStripes));
-  const std::uint16_t most = mutant(Mutant::kStreamsUnlimited) ? kMaxStripes : options_.largest_stripes();
-  return std::clamp(each, options_.stripes, most);
-}
-
-std::uint16_t Mesh::wanted_stripes() const {
-  const std::uint16_t wanted = stream_count_.wanted();
-  return wanted == options_.stripes ? wanted : std::min(wanted, most_stripes());
-}
-
 void Mesh::widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out) {
   if (stripes <= link.width()) return;
   if (!link.dials) {
@@ -216,26 +193,11 @@ void Mesh::widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Ef
 }
 
 void Mesh::widen_links(Instant now, Effects& out) {
-  const std::uint16_t wanted = wanted_stripes();
+  const std::uint16_t wanted = line_.wanted_stripes(links_);
   if (wanted == options_.stripes) return;
   for (auto& [peer, link] : links_) {
     if (link.relation == Relation::kNeighbour) widen(peer, link, wanted, now, out);
   }
-}
-
-ring::Rate Mesh::capped(ring::Rate measured) const {
-  if (options_.sending.bytes_per_second == 0) return measured;
-  const auto most =
-      static_cast<ring::Rate>(std::clamp<std::uint64_t>(options_.sending.bytes_per_second / 1024, 1, UINT32_MAX));
-  return measured == 0 ? most : std::min(measured, most);
-}
-
-std::optional<ring::UnderWay> Mesh::under_way() const {
-  Duration farthest;
-  for (const auto& [peer, link] : links_) farthest = std::max(farthest, link.round_trip);
-  if (farthest == Duration{}) return std::nullopt;
-  const StripesNow stripes{wanted_stripes(), options_.stripes};
-  return that_fills(capped(line_rate_.best()), farthest, stripes, options_.direct.rate_bytes());
 }
 
 // Rule 44: a link that this peer may not dial.
@@ -293,11 +255,7 @@ void Mesh::on_write_done(const io::WriteDone& in, Instant now) {
   Flow& flow = flows_.at(in.stream);
   touch(flow);
   flow.channel.write_done(in.bytes);
-  if (!in.written) return;
-  line_rate_.written(*in.written, in.bytes, now);
-  const std::uint16_t before = stream_count_.wanted();
-  stream_count_.written(*in.written, in.bytes, now);
-  if (stream_count_.wanted() != before) set_timer(now);
+  if (in.written && line_.written(*in.written, in.bytes, now)) set_timer(now);
 }
 
 void Mesh::on_revoked(const io::Revoked& in, Instant now, Effects& out) {
@@ -382,7 +340,7 @@ void Mesh::on_message(Flow& flow, wire::Message& message, Instant now, Effects& 
     if (is_greeting_back(flow, *link)) {
       flow.use = link->use;
       tell_caller(flow);
-      return widen(flow.peer, links_.at(flow.peer), std::min(link->stripes, most_stripes()), now, out);
+      return widen(flow.peer, links_.at(flow.peer), std::min(link->stripes, line_.most_stripes(links_)), now, out);
     }
   }
   if (flow.kind == Kind::kParked) return break_protocol(flow, "a message before the welcome", now, out);
@@ -986,8 +944,7 @@ bool Mesh::release_received(PeerId from, const RoundKey& key, Instant now, Effec
 }
 
 void Mesh::pump(Instant now, Effects& out) {
-  if (owners_->neighbours.has_segments() || owners_->transfers.has_segments()) fill_stripes(now);
-  serve_prefetchers(now);
+  send_segments(now);
   std::sort(touched_.begin(), touched_.end());
   for (const StreamId stream : touched_) {
     const auto at = flows_.find(stream);
@@ -1004,69 +961,13 @@ void Mesh::pump(Instant now, Effects& out) {
   touched_.clear();
 }
 
-// Where the rate is used up, the neighbour after the last sender has the next turn. A step in which nobody may send
-// takes no turn away.
-void Mesh::fill_stripes(Instant now) {
-  const std::uint16_t wanted = wanted_stripes();
-  const auto first = links_.upper_bound(last_turn_);
-  for (auto at = first; at != links_.end(); ++at) {
-    if (!fill(at->first, at->second, wanted, now)) return;
-  }
-  for (auto at = links_.begin(); at != first; ++at) {
-    if (!fill(at->first, at->second, wanted, now)) return;
-  }
-  last_turn_ = {};
-}
-
-// Small transfers go first: each is one segment, and there are few of them (rule 46). Large ones wait for rounds.
-bool Mesh::fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now) {
-  if (link.relation != Relation::kNeighbour) return true;
-  NeighbourOwner& rounds = owners_->neighbours;
-  TransferOwner& transfers = owners_->transfers;
-  const bool transfer = transfers.has_segments_for(peer);
-  if (!transfer && !rounds.has_segments_for(peer)) return true;
-  const std::uint16_t used = std::min(link.width(), stripes);
-  const std::size_t queued = used > kFewStripes ? kSegmentsPerSlowStripe : kSegmentsPerStripe;
-  for (bool more = true; more;) {
-    more = false;
-    for (std::uint16_t i = 0; i < used; ++i) {
-      if (!link.stripes[i].up) continue;
-      const StreamId stream = link.stripes[i].stream;
-      Flow& flow = flows_.at(stream);
-      wire::LinkWriter& writer = flow.channel.writer;
-      if (writer.segments_queued() >= queued) continue;
-      if (!may_send(now)) return false;
-      if (!(transfer && transfers.next_small_segment(peer, StripeIndex{i}, stream, writer)) &&
-          !rounds.next_segment(peer, StripeIndex{i}, stream, writer) &&
-          !(transfer && transfers.next_segment(peer, StripeIndex{i}, stream, writer)))
-        continue;
-      last_turn_ = peer;
-      pace_.sent(writer.newest_segment_bytes(), now);
-      touch(flow);
-      more = true;
-    }
-  }
-  return true;
-}
-
-bool Mesh::may_send(Instant now) {
-  if (pace_.allows(now) || mutant(Mutant::kFloodsTheLine)) return true;
-  set_timer(pace_.next());
-  return false;
-}
-
-// While no round has anything to send.
-void Mesh::serve_prefetchers(Instant now) {
-  if (!owners_->prefetches.serves()) return;
-  for (auto& [peer, link] : links_) {
-    if (link.relation != Relation::kPrefetcher || !link.stripes.front().up) continue;
-    Flow& flow = flows_.at(link.stripes.front().stream);
-    if (flow.channel.writer.segments_queued() >= kSegmentsPerPrefetcher) continue;
-    if (owners_->neighbours.has_segments() || !may_send(now)) return;
-    if (!owners_->prefetches.next_segment(peer, {}, flow.channel.stream(), flow.channel.writer)) continue;
-    pace_.sent(flow.channel.writer.newest_segment_bytes(), now);
-    touch(flow);
-  }
+void Mesh::send_segments(Instant now) {
+  const SegmentSender::Streams streams{links_, flows_, touched_};
+  bool all = true;
+  if (owners_->neighbours.has_segments() || owners_->transfers.has_segments())
+    all = sender_.fill_stripes(streams, line_.wanted_stripes(links_), *owners_, now);
+  all = sender_.serve_prefetchers(streams, *owners_, now) && all;
+  if (!all) set_timer(sender_.next_at());
 }
 
 std::set<PeerId> Mesh::linked(Relation relation) const {

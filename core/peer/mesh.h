@@ -26,17 +26,15 @@
 #include <vector>
 
 #include "core/base/ids.h"
-#include "core/base/pace.h"
 #include "core/base/time.h"
 #include "core/io/lobby.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
-#include "core/peer/line_rate.h"
-#include "core/peer/line_window.h"
 #include "core/peer/mesh_links.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
-#include "core/peer/stream_count.h"
+#include "core/peer/own_line.h"
+#include "core/peer/segment_sender.h"
 #include "core/wire/channel.h"
 
 namespace lockstep::peer {
@@ -110,9 +108,9 @@ class Mesh {
   // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
   // The rate of this peer's line, for a call that begins.
-  [[nodiscard]] ring::Rate line_rate() { return capped(line_rate_.of_last_calls()); }
+  [[nodiscard]] ring::Rate line_rate() { return line_.rate_of_last_calls(); }
   // Returns how many contributions fill this peer's line (rule 61). Empty while no round trip is known.
-  [[nodiscard]] std::optional<ring::UnderWay> under_way() const;
+  [[nodiscard]] std::optional<ring::UnderWay> under_way() const { return line_.under_way(links_); }
 
   // Fills stripes with segments and lends what is wanted. Call at the end of every step.
   void pump(Instant now, Effects& out);
@@ -173,11 +171,7 @@ class Mesh {
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
   [[nodiscard]] std::optional<std::string> validate_prefetch_link(PeerId from) const;
-  void fill_stripes(Instant now);
-  // As many segments as have room, and time: false if the rate is used up (rule 62).
-  bool fill(PeerId peer, Link& link, std::uint16_t stripes, Instant now);
-  bool may_send(Instant now);
-  void serve_prefetchers(Instant now);
+  void send_segments(Instant now);
   void touch(Flow& flow) { flow.touch(touched_); }
   void put(Flow& flow, BufferRef into, Effects& out);
   void take_events(Flow& flow, Instant now, Effects& out);
@@ -192,13 +186,8 @@ class Mesh {
   // Without a stream.
   static Stripe new_stripe(Instant now);
   void dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effects& out);
-  // A line carries what this peer lets it carry.
-  [[nodiscard]] ring::Rate capped(ring::Rate measured) const;
   // ---- more streams where packets are lost (rule 60) ----
-  // The most stripes that a link may have: all links together have a limit.
-  [[nodiscard]] std::uint16_t most_stripes() const;
-  [[nodiscard]] std::uint16_t wanted_stripes() const;
-  // Dials so many stripes, at most most_stripes(), or asks the other side to.
+  // Dials so many stripes, or asks the other side to.
   void widen(PeerId peer, Link& link, std::uint16_t stripes, Instant now, Effects& out);
   void widen_links(Instant now, Effects& out);
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
@@ -239,11 +228,8 @@ class Mesh {
   Flows flows_;
   io::Lobby lobby_;
   std::vector<StreamId> touched_;
-  Pace pace_{options_.sending.bytes_per_second, milliseconds(20)};
-  PeerId last_turn_;  // the neighbour that sent last; all zeros while no segments wait for pace_
-  LineRate line_rate_{options_.direct.rate_window, options_.direct.rate_bytes()};
-  StreamCount stream_count_{options_.stripes, options_.largest_stripes(), options_.direct.rate_window,
-                            std::uint64_t{2} * options_.direct.by_rate_bytes};
+  SegmentSender sender_{options_.sending.bytes_per_second};
+  OwnLine line_{options_};
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;
   bool closed_ = false;

@@ -14,7 +14,7 @@
 namespace lockstep::sim::flow {
 namespace {
 
-constexpr std::size_t kSegmentsPerStripe = 2;    // queued or begun, as in core/peer/mesh.cc
+constexpr std::size_t kSegmentsPerStripe = 2;    // queued or begun, as in core/peer/segment_sender.cc
 constexpr std::uint64_t kLeastPartOfSocket = 8;  // that it takes at a time, as in sim/network/ways.cc
 
 // Ranks with the operation that ships, joined by fluid streams.
