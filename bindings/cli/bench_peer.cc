@@ -259,7 +259,8 @@ class Bench {
     if (timing.algorithm == LOCKSTEP_ALGORITHM_AUTO) return {};
     std::string way = std::string(" | ") + lockstep_algorithm_name(timing.algorithm);
     if (!timing.congestion_control.empty())
-      way += fmt::format(", {} streams of {}", timing.streams, timing.congestion_control);
+      way +=
+          fmt::format(", {} stream{} of {}", timing.streams, timing.streams == 1 ? "" : "s", timing.congestion_control);
     if (timing.rates.empty()) return way;
     const auto [slowest, fastest] = std::ranges::minmax(timing.rates);
     if (fastest == 0) return way + ", lines not known yet";
