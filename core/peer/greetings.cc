@@ -118,10 +118,31 @@ bool Greetings::grant(Round& round, Rank receiver, const wire::Ready& ready, Str
 
 void Greetings::tell_rank_parameters(const Round& round, PeerId to) {
   const Attempt& attempt = *round.attempt;
-  if (attempt.direct) return;  // Ready tells
+  if (attempt.direct && !attempt.in_grid()) return;  // Ready tells
   for (std::uint32_t r = 0; r < attempt.rank_parameters.size(); ++r) {
     if (!attempt.rank_parameters[r] || attempt.peer_at(Rank{r}) == to) continue;
+    if (attempt.in_grid() && !is_between(attempt, Rank{r}, *attempt.linked(to))) continue;
     context_.mesh.say(to, wire::RankParameter{*round.key, round.generation, Rank{r}, *attempt.rank_parameters[r]});
+  }
+}
+
+bool Greetings::is_between(const Attempt& attempt, Rank owner, Rank other) {
+  return owner != attempt.rank && other != attempt.rank && attempt.on_the_way(other, owner) == attempt.rank;
+}
+
+void Greetings::tell_launch(const Round& round, Rank of) {
+  const Attempt& attempt = *round.attempt;
+  if (!attempt.in_grid() || round.request.collective != wire::Collective::kBroadcast) return;
+  const Rank root{*round.root()};
+  if (!is_between(attempt, root, of)) return;
+  context_.mesh.say(attempt.peer_at(root), wire::RankParameter{*round.key, round.generation, of, 0});
+}
+
+void Greetings::tell_launches(const Round& round, PeerId to) {
+  const Attempt& attempt = *round.attempt;
+  if (to != round.request.root || !attempt.in_grid() || !attempt.operation) return;
+  for (std::uint32_t r = 0; r < attempt.world(); ++r) {
+    if (attempt.operation->has_launched(Rank{r})) tell_launch(round, Rank{r});
   }
 }
 
@@ -130,6 +151,10 @@ bool Greetings::learn_rank_parameter(Round& round, Rank rank, std::uint64_t valu
   LOCKSTEP_ASSERT(rank.value < attempt.rank_parameters.size());
   if (attempt.rank_parameters[rank.value]) return false;
   attempt.rank_parameters[rank.value] = value;
+  for (std::uint32_t r = 0; r < attempt.world() && attempt.in_grid(); ++r) {  // to those that have launched
+    if (!attempt.rank_parameters[r] || !is_between(attempt, rank, Rank{r})) continue;
+    context_.mesh.say(attempt.peer_at(Rank{r}), wire::RankParameter{*round.key, round.generation, rank, value});
+  }
   const PeerId downstream = attempt.downstream();
   if (attempt.downstream_ready && !attempt.direct && attempt.peer_at(rank) != downstream) {
     context_.mesh.say(downstream, wire::RankParameter{*round.key, round.generation, rank, value});

@@ -42,14 +42,22 @@ class Greetings {
   // The receiver has places. False: it names other segments than this round has.
   [[nodiscard]] bool grant(Round& round, Rank receiver, const wire::Ready& ready, StripeIndex stripe, StreamId stream);
 
-  // ---- rank parameters: once around the ring; direct, in Ready ----
+  // ---- rank parameters: once around the ring; direct, in Ready; in a grid, in Ready and on by relays ----
 
-  // Tells the downstream neighbour the parameters that it may not know yet. Does nothing in a direct attempt.
+  // Tells the downstream neighbour, or a rank for which this one is a relay, the parameters that it may not know yet.
+  // Does nothing if all ranks are linked.
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.
   [[nodiscard]] bool learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
+  // A broadcast in a grid: this rank may stand between another one and the root, and then tells the root that the other
+  // has launched the round; or which ones have. Does nothing in any other round.
+  void tell_launch(const Round& round, Rank of);
+  void tell_launches(const Round& round, PeerId to);
 
  private:
+  // Whether this rank stands between the two, in the tree of the owner.
+  static bool is_between(const Attempt& attempt, Rank owner, Rank other);
+
   Context& context_;
   Announcements& announcements_;
 };

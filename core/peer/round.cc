@@ -65,6 +65,10 @@ std::optional<Rank> Attempt::linked(PeerId peer) const {
   return there && ring::grid_of(algorithm, world()).are_linked(rank.value, there->value) ? there : std::nullopt;
 }
 
+Rank Attempt::on_the_way(Rank from, Rank owner) const {
+  return Rank{ring::grid_of(algorithm, world()).parent(from.value, owner.value)};
+}
+
 std::uint32_t Attempt::linked_ranks() const { return direct ? ring::grid_of(algorithm, world()).most_children() : 2; }
 
 void Attempt::agree(PeerId member, const wire::Done& done) {

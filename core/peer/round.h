@@ -77,6 +77,9 @@ struct Attempt {
   [[nodiscard]] std::optional<Rank> sender(PeerId peer) const { return direct ? linked(peer) : at(before(), peer); }
   [[nodiscard]] std::optional<Rank> receiver(PeerId peer) const { return direct ? linked(peer) : at(after(), peer); }
   [[nodiscard]] std::optional<Rank> linked(PeerId peer) const;
+  [[nodiscard]] bool in_grid() const { return direct && algorithm == wire::Algorithm::kGrid; }
+  // The next rank on the way from a rank to an owner (ring/grid.h).
+  [[nodiscard]] Rank on_the_way(Rank from, Rank owner) const;
   // Ranks with links to this one.
   [[nodiscard]] std::uint32_t linked_ranks() const;
   [[nodiscard]] std::optional<Rank> other(PeerId peer) const;
@@ -117,7 +120,7 @@ namespace stage {
 
 struct Queued {};                // waits for admission to end; has no key
 struct Held {};                  // has a key; waits for a proposal to be installed
-struct ExchangingParameters {};  // wire::RankParameter messages go around the ring
+struct ExchangingParameters {};  // wire::RankParameter messages are on their way, or Ready has the parameters
 struct Digesting {};             // sync: the state is being digested
 struct Claimed {};               // sync: all members claim a state, and one is elected
 struct Running {};               // data flows

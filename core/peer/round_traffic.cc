@@ -49,12 +49,15 @@ void Rounds::on_ready(PeerId from, StripeIndex stripe, StreamId stream, wire::Re
     const std::optional<Rank> receiver = round->attempt->receiver(from);
     if (!receiver || stops_as_mismatch(*round, from, greetings_.compare(*round, from, ready.what))) return;
     const bool knew = std::exchange(round->attempt->downstream_ready, true);
-    if (!knew) greetings_.tell_rank_parameters(*round, from);
+    const bool asks = round->attempt->in_grid() ? !ready.landing : !knew;  // one that lands knows all parameters
+    if (asks) greetings_.tell_rank_parameters(*round, from);
     if (ready.has_parameter && round->attempt->direct) learn_rank_parameter(*round, from, *receiver, ready.parameter);
     if (!ready.landing) return;
     if (round->operation() != nullptr) {
       if (!greetings_.grant(*round, *receiver, ready, stripe, stream))
         return reset("a Ready that does not fit its round");
+      greetings_.tell_launch(*round, *receiver);
+      greetings_.tell_launches(*round, from);
       return done_if_complete(*round);  // the root of a broadcast, which waits for all to launch it
     }
   } else if (!views_.is_to_come(ready.key, ready.attempt, round != nullptr)) {
@@ -101,10 +104,19 @@ void Rounds::on_offer(PeerId from, StreamId stream, const wire::Offer& offer) {
 
 void Rounds::on_rank_parameter(PeerId from, const wire::RankParameter& parameter) {
   Round* round = rounds_.find(parameter.key);
-  if (round == nullptr || !round->is<stage::ExchangingParameters>() || round->generation != parameter.attempt) return;
+  if (round == nullptr || !round->runs(parameter.key, parameter.attempt)) return;
   const Attempt& attempt = *round->attempt;
-  if (attempt.direct || !attempt.sender(from) || parameter.rank.value >= attempt.world()) return;
-  learn_rank_parameter(*round, from, parameter.rank, parameter.value);
+  const std::optional<Rank> sender = attempt.sender(from);
+  if (!sender || parameter.rank.value >= attempt.world() || (attempt.direct && !attempt.in_grid())) return;
+  if (round->is<stage::ExchangingParameters>()) {
+    const bool passes = !attempt.in_grid() || attempt.on_the_way(attempt.rank, parameter.rank) == *sender;
+    if (passes) learn_rank_parameter(*round, from, parameter.rank, parameter.value);
+    return;
+  }
+  const bool of_root = attempt.in_grid() && round->request.root == context_.options.id;
+  if (!of_root || attempt.on_the_way(parameter.rank, attempt.rank) != *sender || !round->is<stage::Running>()) return;
+  attempt.operation->learn_launch(parameter.rank);  // rule 59
+  done_if_complete(*round);
 }
 
 // `from`: who told it.
@@ -260,6 +272,7 @@ void Rounds::on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) {
     const std::optional<Rank> receiver = attempt.receiver(peer);
     if (!receiver) continue;
     if (attempt.downstream_ready) greetings_.tell_rank_parameters(round, peer);
+    greetings_.tell_launches(round, peer);
     if (attempt.operation) greetings_.offer_again(round, *receiver, stripe, stream);
   }
 }

@@ -15,21 +15,22 @@ namespace lockstep::ring {
 enum class Reach : std::uint8_t { kNeighbours, kGrid, kAll };
 
 // A ring takes n-1 latencies in each phase, the direct algorithm one, a grid two, and all carry the same bytes, except
-// in a broadcast or a reduce (goes_straight()). So far only an all-reduce without wire formats and weights has a grid.
+// in a broadcast or a reduce (goes_straight()). Wire formats and weights have no grid.
 // Where ranks are near each other, the ring's longer passes cost less than the memory that the owners of chunks read
 // again. Nor does a call go direct that has so many tensors that one rank might have more segments to exchange than it
 // may.
 constexpr wire::Algorithm choose(const wire::Descriptor& what, std::uint32_t world, Reach reach) {
   constexpr std::uint64_t kMostExchanges = 1U << 19U;
   if (what.algorithm != wire::Algorithm::kAuto) return what.algorithm;
+  const std::uint64_t bytes = what.count * size_of(what.type);
   if (reach == Reach::kGrid) {
-    const bool has_grid = what.collective == wire::Collective::kAllReduce && what.formats.native() && !what.weighted;
-    return has_grid && std::uint64_t{what.tensors} * 4 <= kMostExchanges ? wire::Algorithm::kGrid
-                                                                         : wire::Algorithm::kRing;
+    const bool can = wire::has_grid(what.collective) && what.formats.native() && !what.weighted &&
+                     std::uint64_t{what.tensors} * 4 <= kMostExchanges;
+    const bool pays = !wire::has_root(what.collective) || pays_in_grid(bytes, world);
+    return can && pays ? wire::Algorithm::kGrid : wire::Algorithm::kRing;
   }
   const bool fits = std::uint64_t{what.tensors} * world <= kMostExchanges;
   if (reach == Reach::kNeighbours || !fits) return wire::Algorithm::kRing;
-  const std::uint64_t bytes = what.count * size_of(what.type);
   const bool pays =
       !wire::has_root(what.collective) || goes_straight(bytes, world) || goes_through_owners(bytes, world);
   return pays ? wire::Algorithm::kDirect : wire::Algorithm::kRing;

@@ -22,7 +22,7 @@ DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_
     : Operation(request, rank, world, root, std::move(rank_parameters), segmenting),
       grid_(grid_of(segmenting.algorithm, world)),
       owned_(world),
-      lanes_(grid_.columns()),
+      lanes_(grid_.length_of(grid_.row_of(rank.value))),
       root_(root),
       finals_(pieces_.size()),
       others_(world) {
@@ -30,7 +30,7 @@ DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     const auto piece = static_cast<std::uint32_t>(i);
     owned_[pieces_[i].owner].push_back(piece);
-    std::vector<std::uint32_t>& lane = lanes_[grid_.column_of(pieces_[i].owner)];
+    std::vector<std::uint32_t>& lane = lanes_[lane_of(i)];
     ordinals_.push_back(static_cast<std::uint32_t>(lane.size()));
     lane.push_back(piece);
     first_.push_back(static_cast<std::uint32_t>(piece_of_.size()));
@@ -79,24 +79,23 @@ void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
   if (!all_fit) turns_ = segmenting.room / largest;
   if (segmenting.turns != 0) turns_ = std::min<std::uint64_t>(turns_, segmenting.turns);
   LOCKSTEP_ASSERT(all_fit || turns_ > 0);  // Operation::validate() has checked
-  const std::uint32_t column = grid_.column_of(rank_.value);
-  if (column >= lanes_.size()) return;
+  const std::vector<std::uint32_t>& lane = lanes_[grid_.column_of(rank_.value)];
   std::uint64_t begin = scratch_offsets_.back();
-  for (std::size_t ordinal = 0; ordinal < lanes_[column].size(); ++ordinal) {
+  for (std::size_t ordinal = 0; ordinal < lane.size(); ++ordinal) {
     rooms_.push_back(all_fit ? begin : scratch_offsets_.back() + ordinal % turns_ * largest);
-    begin += room_for(pieces_[lanes_[column][ordinal]]);
+    begin += room_for(pieces_[lane[ordinal]]);
   }
 }
 
 bool DirectOperation::contributes(std::uint32_t rank, std::size_t piece) const {
   if (rank == pieces_[piece].owner) return false;
-  return reduces(request_.collective) || (is(Collective::kBroadcast) && rank == root_);
+  return reduces(request_.collective) || (is(Collective::kBroadcast) && (rank == root_ || passes_on(rank, piece)));
 }
 
 bool DirectOperation::gets_final(std::uint32_t rank, std::size_t piece) const {
   if (rank == pieces_[piece].owner || is(Collective::kReduceScatter)) return false;
   if (is(Collective::kReduce)) return rank == root_;
-  return !is(Collective::kBroadcast) || rank != root_;
+  return !is(Collective::kBroadcast) || (rank != root_ && !passes_on(rank, piece));
 }
 
 bool DirectOperation::keeps_final(std::size_t piece) const {
@@ -122,16 +121,17 @@ Rank DirectOperation::other_of(std::size_t exchange) const {
 }
 
 std::span<const std::uint32_t> DirectOperation::pieces_between(std::uint32_t parent, std::uint32_t child) const {
-  if (!grid_.are_linked(parent, child) || !grid_.has_column(parent)) return {};
-  const bool in_row = grid_.row_of(parent) == grid_.row_of(child);
-  return in_row ? lanes_[grid_.column_of(parent)] : owned_[parent];
+  if (parent == child) return {};
+  if (grid_.row_of(parent) == grid_.row_of(child)) return lanes_[grid_.column_of(parent)];
+  if (!grid_.collects(child, parent)) return {};
+  return owned_[parent];
 }
 
 // Returns the piece whose contributions lay in the same room before; nullopt if no contributions did.
 std::optional<std::size_t> DirectOperation::before_in_room(std::size_t piece) const {
   const std::uint32_t ordinal = ordinals_[piece];
   if (turns_ == 0 || ordinal < turns_ || mutant(Mutant::kOutOfTurn)) return std::nullopt;
-  return lanes_[grid_.column_of(pieces_[piece].owner)][ordinal - turns_];
+  return lanes_[lane_of(piece)][ordinal - turns_];
 }
 
 // The final proves that all have folded what lay there. A parent itself may not have the final yet.
@@ -367,8 +367,9 @@ std::optional<Operation::Outgoing> DirectOperation::next(Rank to, StripeIndex st
   const std::size_t index = piece_of_[at];
   const Piece& piece = pieces_[index];
   const bool contribution = is_with_parent(at);
-  if (contribution && !exchange.again && !collects(index)) --other.ahead;
-  if (!contribution && !std::exchange(finals_[index].departed, true) && !has_contributions()) --ahead_;
+  if (contribution && !exchange.again && contributes_own(index)) --other.ahead;
+  const bool first = !contribution && is_mine(index) && !std::exchange(finals_[index].departed, true);
+  if (first && !has_contributions()) --ahead_;
   exchange.eager = contribution && !other.granted;
   const Phase phase = phase_to(contribution);
   bytes_sent_ += piece.form(phase).bytes;
@@ -423,14 +424,13 @@ bool DirectOperation::may_prepare(const Other& other, std::size_t piece) const {
 void DirectOperation::prepare_for(std::uint32_t to, std::vector<KernelJob>& jobs) {
   Other& other = others_[to];
   if (stopped_ || !(other.granted || eager_)) return;
-  if (grid_.row_of(to) != grid_.row_of(rank_.value)) return;  // it gets what this rank has collected: see folded()
   const std::span<const std::uint32_t> pieces = pieces_between(to, rank_.value);
-  if (pieces.empty() || !contributes(rank_.value, pieces.front())) return;
+  if (pieces.empty() || !contributes_own(pieces.front())) return;  // what this rank has collected: see folded()
   while (other.prepared < pieces.size() && may_prepare(other, pieces[other.prepared])) {
     const std::size_t index = pieces[other.prepared++];
     ++other.ahead;
     const Piece& piece = pieces_[index];
-    const JobName name{first_[index], Phase::kReduceScatter, Purpose::kOwn};
+    const JobName name{exchange_with_parent(index), Phase::kReduceScatter, Purpose::kOwn};
     if (!encoded_) {
       start(jobs, name, HashJob{input(piece)});
       continue;
@@ -515,8 +515,9 @@ void DirectOperation::arrived(const JobName& name, const JobResult& result, Fini
     return prepare_for(from.value, jobs);  // there is room for its next piece
   }
   if (--finals_[index].missing > 0 || stopped_) return;
-  if (!reduces(request_.collective)) return complete_final(index, result.checksum);
-  gather(index, jobs);
+  if (reduces(request_.collective)) return gather(index, jobs);
+  complete_final(index, result.checksum);
+  if (!is_mine(index)) make_ready(exchange_with_parent(index), result.checksum);
 }
 
 Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& result, std::vector<KernelJob>& jobs) {
@@ -543,7 +544,7 @@ Operation::Finished DirectOperation::job_done(JobToken token, const JobResult& r
         return finished;
       }
       make_ready(name.index, result.checksum);
-      if (is(Collective::kBroadcast)) finish_final(piece_of_[name.index], result.checksum);
+      if (is(Collective::kBroadcast)) complete_final(piece_of_[name.index], result.checksum);
       if (mutant(Mutant::kLeavesAtOnce)) update_residual(piece_of_[name.index], jobs);
       return finished;
     case Purpose::kArrived: arrived(name, result, finished, jobs); return finished;

@@ -9,9 +9,10 @@
 //   broadcast       the root alone contributes; of few bytes, finals of the root only (goes_straight())
 // A link between every two ranks is needed.
 //
-// An all-reduce in a grid goes the same way in two steps (grid.h): contributions pass a relay, which folds those of its
-// row, and finals come back by it. To a piece, a rank has one parent, unless it owns the piece, and children, if it is
-// the owner or a relay. Direct, the owner is the parent of all others.
+// In a grid the same goes in two steps (grid.h): contributions pass a relay, which folds those of its row, and finals
+// come back by it. To a piece, a rank has one parent, unless it owns the piece, and children, if it is the owner or a
+// relay. Direct, the owner is the parent of all others. The relay that passes on what the root of a broadcast
+// contributes has the final by that.
 //
 // The contributions of an all-reduce lie in room behind the scratch of the tensors. The pieces of a lane, those of the
 // owners of one column, take turns in this room: piece p + turns is sent when the final of piece p has arrived. Direct,
@@ -41,6 +42,8 @@ class DirectOperation final : public Operation {
               std::vector<KernelJob>& jobs) override;
   bool take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,
             std::vector<KernelJob>& jobs) override;
+  [[nodiscard]] bool has_launched(Rank rank) const override { return others_[rank.value].granted; }
+  void learn_launch(Rank rank) override { note_launch(others_[rank.value]); }
   void stream_closed(StreamId stream) override;
   [[nodiscard]] std::vector<std::uint64_t> have(Rank from) const override;
 
@@ -131,10 +134,24 @@ class DirectOperation final : public Operation {
   }
   // Whether this rank contributes to the piece, by its parent.
   [[nodiscard]] bool contributes(std::uint32_t rank, std::size_t piece) const;
+  // Whether that is this rank's own contribution, and not what it has collected.
+  [[nodiscard]] bool contributes_own(std::size_t piece) const {
+    return contributes(rank_.value, piece) &&
+           (is(wire::Collective::kBroadcast) ? rank_.value == root_ : !collects(piece));
+  }
+  // Whether this rank passes on what the root of a broadcast contributes to a piece.
+  [[nodiscard]] bool passes_on(std::uint32_t rank, std::size_t piece) const {
+    const std::uint32_t owner = pieces_[piece].owner;
+    return is(wire::Collective::kBroadcast) && root_ != owner && rank != owner && grid_.parent(root_, owner) == rank;
+  }
   // Whether this rank gets the final of the piece from its parent.
   [[nodiscard]] bool gets_final(std::uint32_t rank, std::size_t piece) const;
   // The pieces whose contributions `parent` collects from `child`.
   [[nodiscard]] std::span<const std::uint32_t> pieces_between(std::uint32_t parent, std::uint32_t child) const;
+  // The lane of a piece: the place in its row of the rank that collects it there.
+  [[nodiscard]] std::uint32_t lane_of(std::size_t piece) const {
+    return grid_.column_of(grid_.relay(grid_.row_of(rank_.value), pieces_[piece].owner));
+  }
   // Calls visit(piece, whether it is the parent) for all pieces of which this other rank is a child or the parent.
   template <typename Visit>
   void for_each_between(Rank other, const Visit& visit) const {
@@ -213,12 +230,13 @@ class DirectOperation final : public Operation {
 
   Grid grid_;
   std::vector<std::vector<std::uint32_t>> owned_;  // pieces of each rank, in order
-  std::vector<std::vector<std::uint32_t>> lanes_;  // pieces of the owners of each column, in order
-  std::vector<std::uint32_t> ordinals_;            // of each piece: its index in its lane
-  std::vector<std::uint32_t> first_;               // exchange of each piece: those with children, then with the parent
-  std::vector<std::uint32_t> piece_of_;            // piece of each exchange
-  std::vector<std::uint64_t> rooms_;  // offset in the scratch of the contributions to each piece of our lane
-  std::uint64_t turns_ = 0;           // number of pieces that have room at the same time; 0: all
+  // pieces that each rank of this rank's row collects, in order: in an all-reduce those of the owners of its column
+  std::vector<std::vector<std::uint32_t>> lanes_;
+  std::vector<std::uint32_t> ordinals_;  // of each piece: its index in its lane
+  std::vector<std::uint32_t> first_;     // exchange of each piece: those with children, then with the parent
+  std::vector<std::uint32_t> piece_of_;  // piece of each exchange
+  std::vector<std::uint64_t> rooms_;     // offset in the scratch of the contributions to each piece of our lane
+  std::uint64_t turns_ = 0;              // number of pieces that have room at the same time; 0: all
   std::uint32_t root_;
 
   std::vector<Exchange> exchanges_;

@@ -4,8 +4,10 @@
 // owner's column, its relay; the relay adds up its row, and sends the sum down the column to the owner. Arithmetic
 // only.
 //
-// Rows are ranges of ranks, in order; the first n mod rows of them have one rank more than the others, which stands in
-// no column. It owns nothing and is no relay.
+// Rows are ranges of ranks, in order; the first n mod rows of them have one rank more than the others: the last one,
+// which stands in no column. It owns no chunk of a tensor. Where it must be an owner (of its block, or as a root), its
+// relay in another long row is the last rank of that row, and in a short row the rank whose column has the number of
+// the owner's row.
 #pragma once
 
 #include <cstdint>
@@ -37,23 +39,30 @@ class Grid {
 
   [[nodiscard]] constexpr bool has_column(std::uint32_t rank) const { return column_of(rank) < columns(); }
 
-  // The ranks that can own something, in order.
+  // The ranks that can own chunks of a tensor, in order.
   [[nodiscard]] constexpr std::uint32_t owners() const { return rows_ * columns(); }
   [[nodiscard]] constexpr std::uint32_t owner(std::uint32_t index) const {
     return rank_at(index / columns(), index % columns());
   }
 
+  // The rank that stands between the owner and the ranks of this row; in the owner's row, the owner.
+  [[nodiscard]] constexpr std::uint32_t relay(std::uint32_t row, std::uint32_t owner) const {
+    const std::uint32_t column = column_of(owner);
+    if (row == row_of(owner) || column < length_of(row)) return rank_at(row, column);
+    return rank_at(row, row_of(owner));  // there are at least as many columns as rows
+  }
   // Whether there is a link between these two.
   [[nodiscard]] constexpr bool are_linked(std::uint32_t a, std::uint32_t b) const {
-    return a != b && (row_of(a) == row_of(b) || (column_of(a) == column_of(b) && has_column(a)));
+    if (a == b || row_of(a) == row_of(b)) return a != b;
+    return relay(row_of(b), a) == b || relay(row_of(a), b) == a;
   }
-  // Whether others send this rank contributions to a piece of this owner.
+  // Whether this rank is the owner of a piece, or a relay on the way to it.
   [[nodiscard]] constexpr bool collects(std::uint32_t rank, std::uint32_t owner) const {
-    return column_of(rank) == column_of(owner);
+    return relay(row_of(rank), owner) == rank;
   }
   // The rank to which this rank sends its contribution, or that of its row. This rank does not own the piece.
   [[nodiscard]] constexpr std::uint32_t parent(std::uint32_t rank, std::uint32_t owner) const {
-    return collects(rank, owner) ? owner : rank_at(row_of(rank), column_of(owner));
+    return collects(rank, owner) ? owner : relay(row_of(rank), owner);
   }
   // Those whose parent this rank is, in the order in which it adds up: the relays of the rows behind the owner's, then
   // its own row, from the rank behind it on. Its own contribution is the last one.
@@ -62,7 +71,7 @@ class Grid {
   }
   [[nodiscard]] constexpr std::uint32_t child(std::uint32_t rank, std::uint32_t owner, std::uint32_t index) const {
     const std::uint32_t row = row_of(rank);
-    if (index < relays(rank, owner)) return rank_at((row + 1 + index) % rows_, column_of(owner));
+    if (index < relays(rank, owner)) return relay((row + 1 + index) % rows_, owner);
     const std::uint32_t behind = index - relays(rank, owner) + 1;
     return first_of(row) + (column_of(rank) + behind) % length_of(row);
   }
@@ -81,15 +90,16 @@ class Grid {
   }
   // The most children of any rank: as many as it has links.
   [[nodiscard]] constexpr std::uint32_t most_children() const { return rows_ - 1 + length_of(0) - 1; }
+  // The number of ranks in this row.
+  [[nodiscard]] constexpr std::uint32_t length_of(std::uint32_t row) const {
+    return columns() + (row < world_ % rows_ ? 1 : 0);
+  }
 
  private:
   constexpr Grid(std::uint32_t world, std::uint32_t rows) : world_(world), rows_(rows) {}
   [[nodiscard]] constexpr std::uint32_t first_of(std::uint32_t row) const {
     const std::uint32_t longer = row < world_ % rows_ ? row : world_ % rows_;
     return row * columns() + longer;
-  }
-  [[nodiscard]] constexpr std::uint32_t length_of(std::uint32_t row) const {
-    return columns() + (row < world_ % rows_ ? 1 : 0);
   }
   [[nodiscard]] constexpr std::uint32_t rank_at(std::uint32_t row, std::uint32_t column) const {
     return first_of(row) + column;

@@ -65,6 +65,9 @@ class Operation {
                     StreamId /*stream*/, std::vector<KernelJob>& /*jobs*/) {
     return false;
   }
+  // The root of a broadcast in a grid learns from relays which ranks have launched the round (rule 59).
+  [[nodiscard]] virtual bool has_launched(Rank /*rank*/) const { return false; }
+  virtual void learn_launch(Rank /*rank*/) {}
   // The stream is closed; the segment that was arriving on it is lost.
   virtual void stream_closed(StreamId stream) = 0;
   // Rule 31: the segments of this rank that have arrived, as Ready reports them: one bit per segment, first reduce-

@@ -75,9 +75,10 @@ struct Request {
   Tag tag;
   bool retry = true;  // all-reduce, barrier and sync only; the others never retry
   std::uint32_t minimum_world = 1;
-  PeerId root;                               // wire::has_root()
-  Formats formats;                           // all-reduce of f32, sum or average: encodings on the way up and down
-  std::optional<wire::Algorithm> algorithm;  // all-reduce only; empty: each attempt chooses
+  PeerId root;      // wire::has_root()
+  Formats formats;  // all-reduce of f32, sum or average: encodings on the way up and down
+  // All-reduce; others: kRing, or kGrid where wire::has_grid(). Empty: each attempt chooses.
+  std::optional<wire::Algorithm> algorithm;
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none

@@ -5,7 +5,6 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
-#include "core/ring/grid.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::ring {
@@ -82,7 +81,7 @@ bool is_of_root(wire::Collective collective, std::span<const std::uint64_t> coun
                 std::uint32_t world, const Segmenting& segmenting) {
   if (!wire::has_root(collective)) return false;
   const std::uint64_t bytes = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}) * element_bytes;
-  return segmenting.algorithm != wire::Algorithm::kDirect || !goes_through_owners(bytes, world);
+  return !is_cut(segmenting.algorithm, bytes, world);
 }
 
 // The segment size of a broadcast.

@@ -7,13 +7,13 @@
 // A reduce has one chunk for each tensor, the whole of it, whose owner is the root: every segment travels once around
 // the ring and ends at the root.
 //
-// Direct, a broadcast or a reduce of few bytes is one chunk of the root, too. One of more bytes is cut into one chunk
-// per rank: to the owners and on to all ranks, or to the owners and on to the root.
+// Direct or in a grid, a broadcast or a reduce of few bytes is one chunk of the root, too. One of more bytes is cut
+// into one chunk per owner: to the owners and on to all ranks, or to the owners and on to the root.
 //
 // An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
 // same, but each hop takes one message instead of one message per rank. The owners take turns, tensor by tensor.
 //
-// In a grid (grid.h) not all ranks may own something: the chunks are those of the ranks that may.
+// In a grid (grid.h) not all ranks may own a chunk: there are as many chunks as ranks that may.
 #pragma once
 
 #include <array>
@@ -23,6 +23,7 @@
 
 #include "core/base/ids.h"
 #include "core/kernels/formats/format.h"
+#include "core/ring/grid.h"
 #include "core/wire/message.h"
 
 namespace lockstep::ring {
@@ -61,6 +62,20 @@ constexpr bool goes_straight(std::uint64_t bytes, std::uint32_t world) {
 }
 constexpr bool goes_through_owners(std::uint64_t bytes, std::uint32_t world) {
   return !goes_straight(bytes, world) && world > 3 && bytes <= kUnderWay * (world - 3);
+}
+// In a grid. Straight, the root's line carries all bytes once for each rank below it, in two hops; through owners,
+// twice, in four hops; around the ring, once, in n - 1 hops.
+constexpr bool goes_straight_in_grid(std::uint64_t bytes, std::uint32_t world) {
+  const std::uint32_t below = Grid::square(world).most_children();
+  return bytes <= 2 * kUnderWay && (below <= 2 || bytes <= 2 * kUnderWay / (below - 2));
+}
+constexpr bool pays_in_grid(std::uint64_t bytes, std::uint32_t world) {
+  return goes_straight_in_grid(bytes, world) || (world > 5 && bytes <= kUnderWay * (world - 5));
+}
+// Whether it is cut into chunks, which go through their owners.
+constexpr bool is_cut(wire::Algorithm algorithm, std::uint64_t bytes, std::uint32_t world) {
+  if (algorithm == wire::Algorithm::kGrid) return !goes_straight_in_grid(bytes, world);
+  return algorithm == wire::Algorithm::kDirect && goes_through_owners(bytes, world);
 }
 
 using wire::reduces;

@@ -374,10 +374,12 @@ inline std::string_view fault(const Descriptor& m) {
     return "only an all-reduce of f32 supports wire formats and weights";
   }
   if (!plain && m.algorithm == Algorithm::kGrid) return "a grid has no wire formats and no weights";
-  const bool chosen = m.algorithm == Algorithm::kRing || (m.algorithm == Algorithm::kAuto && has_choice(m.collective));
+  const bool chosen = m.algorithm == Algorithm::kRing ||
+                      (m.algorithm == Algorithm::kAuto && has_choice(m.collective)) ||
+                      (m.algorithm == Algorithm::kGrid && has_grid(m.collective));
   if (!chosen && m.collective != Collective::kAllReduce) {
     return m.algorithm == Algorithm::kAuto ? "there is no algorithm to choose"
-                                           : "only an all-reduce can choose an algorithm";
+                                           : "only an all-reduce can ask for this algorithm";
   }
   if (has_blocks(m.collective) && (m.count != 0 || m.layout != 0)) {
     return "count and layout must be 0 where blocks may differ";

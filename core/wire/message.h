@@ -72,6 +72,12 @@ constexpr bool has_choice(Collective collective) {
   return reduces(collective) || collective == Collective::kAllGather || collective == Collective::kBroadcast;
 }
 
+// Whether the bytes can go in a grid of rows and columns (rule 59 of docs/protocol.md).
+constexpr bool has_grid(Collective collective) {
+  return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+         collective == Collective::kBroadcast;
+}
+
 // How data travels. kRing: from rank to rank; every rank adds its contribution to the passing sum. kDirect: every rank
 // sends its contribution to the owner of a chunk, which adds all of them and sends the result to all ranks. kGrid: the
 // same with a relay between a rank and the owner, so that a rank needs links to the ranks of its row and its column
@@ -550,7 +556,9 @@ struct Offer {
 
 // The parameter of the member at `rank`. All-gather: the bytes of its block. Weighted average: its weight (the bits of
 // an f32). Travels once around the ring; with a direct algorithm each member tells its own in Ready. There, too, is the
-// size of the block that an exchange has for the receiver.
+// size of the block that an exchange has for the receiver. In a grid each member tells its own in Ready, and a relay
+// tells its row those of the members for which it is the relay; of a broadcast it tells the root which members of its
+// row have launched the round (0).
 struct RankParameter {
   RoundKey key;
   Generation attempt;

@@ -80,6 +80,13 @@ constexpr bool has_two_ways(wire::Collective collective) {
   return !is_exchange(collective) && collective != wire::Collective::kBarrier && collective != wire::Collective::kSync;
 }
 
+// Bytes go in a grid, too.
+constexpr bool has_grid(wire::Collective collective) {
+  using wire::Collective;
+  return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
+         collective == Collective::kBroadcast;
+}
+
 // The algorithm that the call asks for. AUTO is DIRECT if contributions travel in less than 8 bits; else the view of
 // the attempt chooses.
 inline wire::Algorithm asked(const ring::Request& request) {

@@ -51,6 +51,39 @@ inline Place place_in(const std::vector<Ranks>& grid, std::uint64_t rank) {
   return place;
 }
 
+// The rank of this row that stands between the owner and its row; in the owner's row the owner itself. A rank at the
+// end of a long row stands in no column: in a short row, the rank in the column with the number of the owner's row.
+inline std::uint64_t relay_in(const std::vector<Ranks>& grid, std::uint64_t row, std::uint64_t owner) {
+  const Place at = place_in(grid, owner);
+  if (row == at.row) return owner;
+  return at.column < grid[row].size() ? grid[row][at.column] : grid[row][at.row];
+}
+
+// The ranks that get the result of this owner from a rank: those of its row, if it is the owner or a relay, and from
+// the owner the relays.
+inline Ranks below_in_grid(const std::vector<Ranks>& grid, std::uint64_t rank, std::uint64_t owner) {
+  Ranks below;
+  const std::uint64_t row = place_in(grid, rank).row;
+  if (relay_in(grid, row, owner) != rank) return below;
+  for (const std::uint64_t other : grid[row]) {
+    if (other != rank) below.push_back(other);
+  }
+  for (std::uint64_t other = 0; other < grid.size() && rank == owner; ++other) {
+    if (other != row) below.push_back(relay_in(grid, other, owner));
+  }
+  return below;
+}
+
+// The way of the bytes of a broadcast or a reduce in a grid: like way_of_root(), but straight they leave the root's
+// line once for each of its links, in two hops, and through owners twice, in four.
+inline RootWay way_of_root_in_grid(std::uint64_t bytes, std::uint64_t world) {
+  constexpr std::uint64_t kMib = 1U << 20U;
+  const std::vector<Ranks> grid = rows_of(world);
+  const std::uint64_t links = grid.size() - 1 + grid.front().size() - 1;
+  if (bytes <= 2 * kMib && (links < 3 || bytes * (links - 2) <= 2 * kMib)) return RootWay::kStraight;
+  return world >= 6 && bytes <= kMib * (world - 5) ? RootWay::kThroughOwners : RootWay::kAround;
+}
+
 // The terms of a sum, in order, each the sum of some ranks: those of each other row, from the row behind the owner's
 // on, as its relay adds them up; then the ranks of the owner's row, one by one.
 inline std::vector<Ranks> terms_in_grid(std::uint64_t world, std::uint64_t owner) {

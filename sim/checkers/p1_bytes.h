@@ -153,11 +153,58 @@ inline Payload direct_bytes(const Call& call, std::uint32_t rank, std::uint32_t 
   LOCKSTEP_UNREACHABLE();
 }
 
+// In a grid an all-gather sends each block to the ranks below its owner, and on from relays.
+inline Payload grid_bytes_of_blocks(const Call& call, std::uint32_t rank) {
+  const std::vector<std::uint64_t>& blocks = call.outcome->blocks;
+  const std::vector<oracle::Ranks> grid = oracle::rows_of(blocks.size());
+  Payload bytes;
+  for (std::size_t owner = 0; owner < blocks.size(); ++owner) {
+    bytes.sent += blocks[owner] * oracle::below_in_grid(grid, rank, owner).size();
+    bytes.received += owner == rank ? 0 : blocks[owner];
+  }
+  const std::uint64_t size = size_of(call.request.type);
+  return {bytes.sent * size, bytes.received * size};
+}
+
+// Calls what(owner, bytes) for each piece of a broadcast or a reduce in a grid: all of it, or the chunks.
+template <typename What>
+void each_of_root_in_grid(const Call& call, std::uint32_t world, std::uint32_t root, const What& what) {
+  const ring::Request& request = call.request;
+  const std::uint64_t all = oracle::bytes_of(request);
+  if (oracle::way_of_root_in_grid(all, world) == oracle::RootWay::kStraight) return what(root, all);
+  const oracle::Ranks owners = oracle::owners_in_grid(world);
+  for (const ring::Tensor& tensor : request.tensors) {
+    for (std::size_t k = 0; k < owners.size(); ++k)
+      what(owners[k], oracle::chunk_of(k, owners.size(), tensor.count).size() * size_of(request.type));
+  }
+}
+
+// A broadcast: each rank gets each byte once. The rank that has it from the root, for an owner in another row, passes
+// it on to the owner and to its own row.
+inline Payload grid_bytes_of_broadcast(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
+  const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
+  Payload bytes;
+  each_of_root_in_grid(call, world, root, [&](std::uint64_t owner, std::uint64_t piece) {
+    const std::uint64_t passes = oracle::relay_in(grid, oracle::place_in(grid, root).row, owner);
+    std::uint64_t copies = 0;
+    for (const std::uint64_t to : oracle::below_in_grid(grid, rank, owner))
+      copies += to == root || to == passes ? 0 : 1;
+    if (rank == root && root != owner) ++copies;                    // to the owner, or to the one that passes it on
+    if (rank == passes && rank != owner && rank != root) ++copies;  // to the owner
+    bytes.sent += copies * piece;
+    bytes.received += rank == root ? 0 : piece;
+  });
+  return bytes;
+}
+
 // The same in a grid. The contribution to a piece goes up to the relay, and from there, with those of the row, to the
 // owner; the result comes back the same way. So a rank sends one contribution for each piece that it does not own, and
 // the result to each rank that has sent it a contribution; it receives as much.
-inline Payload grid_bytes(const Call& call, std::uint32_t rank, std::uint32_t world) {
+inline Payload grid_bytes(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
   const ring::Request& request = call.request;
+  if (world == 1) return {};
+  if (request.collective == wire::Collective::kAllGather) return grid_bytes_of_blocks(call, rank);
+  if (request.collective == wire::Collective::kBroadcast) return grid_bytes_of_broadcast(call, rank, world, root);
   const std::uint64_t size = size_of(request.type);
   const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
   const oracle::Ranks owners = oracle::owners_in_grid(world);
@@ -218,7 +265,7 @@ inline Complaint check_bytes_sent(const Call& call, std::uint64_t disturbances) 
       exchange ? Payload{exchanged_bytes(call, rank, true), exchanged_bytes(call, rank, false)}
       : direct ? direct_bytes(call, rank, world, root)
       : oracle::is_grid(outcome)
-          ? grid_bytes(call, rank, world)
+          ? grid_bytes(call, rank, world, root)
           : Payload{ring_bytes(call, rank, world, root), ring_bytes(call, (rank + world - 1) % world, world, root)};
   const auto said = [&](const char* what, std::uint64_t actual, std::uint64_t wanted) {
     return text_of(call.peer) + " " + what + " " + std::to_string(actual) + " bytes for " + text_of(outcome.round) +

@@ -1,8 +1,8 @@
 // P4: a collective takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
 // direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works; in
-// a grid where more members take part in an all-reduce that is neither encoded nor weighted; else the ring. A broadcast
-// or a reduce of many bytes goes around the ring, too. Computed from the view alone, a second time (rule 57 of
-// docs/protocol.md).
+// a grid where more members take part in a call that has one, and is neither encoded nor weighted; else the ring. A
+// broadcast or a reduce of many bytes goes around the ring, too. Computed from the view alone, a second time (rule 57
+// of docs/protocol.md).
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "sim/checkers/complaint.h"
 #include "sim/checkers/oracle_chunks.h"
+#include "sim/checkers/oracle_grid.h"
 #include "sim/checkers/oracle_shares.h"
 #include "sim/workload/call.h"
 #include "sim/workload/text.h"
@@ -45,11 +46,13 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
   const bool works = std::ranges::find(attempt->unmeshed, group) == attempt->unmeshed.end();
   const std::uint64_t members = outcome.contributors->size();
   const std::uint64_t tensors = call.request.stated ? call.request.stated->tensors : call.request.tensors.size();
-  const bool pays = !oracle::may_go_straight(call.request.collective) ||
-                    oracle::way_of_root(oracle::bytes_of(call.request), members) != oracle::RootWay::kAround;
+  const std::uint64_t bytes = oracle::bytes_of(call.request);
+  const oracle::RootWay of_root =
+      members > 64 ? oracle::way_of_root_in_grid(bytes, members) : oracle::way_of_root(bytes, members);
+  const bool pays = !oracle::may_go_straight(call.request.collective) || of_root != oracle::RootWay::kAround;
   const bool direct = far && works && members <= 64 && tensors * members <= 524'288 && pays;
-  const bool grid = far && works && members > 64 && tensors <= 131'072 &&
-                    call.request.collective == wire::Collective::kAllReduce && !oracle::is_encoded(call.request);
+  const bool grid = far && works && members > 64 && tensors <= 131'072 && oracle::has_grid(call.request.collective) &&
+                    !oracle::is_encoded(call.request) && pays;
   return takes(direct ? wire::Algorithm::kDirect
                : grid ? wire::Algorithm::kGrid
                       : wire::Algorithm::kRing,

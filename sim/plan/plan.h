@@ -137,7 +137,9 @@ struct ProgramPlan {
   bool reduces = false;    // half of the broadcasts that are drawn are reduces
   bool exchanges = false;  // half of the reduce-scatters and all-gathers that are drawn are exchanges
   bool transfers = false;  // point-to-point transfers beside the collectives, drawn
-  bool grids = false;      // half of the all-reduces that ask for the direct algorithm ask for a grid
+  // Half of the all-reduces that ask for the direct algorithm, and a quarter of the other calls that can, ask for a
+  // grid.
+  bool grids = false;
   // Small tensors that each member sends to the next one in each step, all at once; the step waits for them.
   std::uint32_t sends_to_next = 0;
   Duration think = milliseconds(100);  // approximate pause between steps

@@ -32,8 +32,7 @@ class Trip {
         algorithm_(algorithm),
         world_(static_cast<std::uint32_t>(setting.hosts.size())),
         grid_(ring::grid_of(algorithm, world_)),
-        through_owners_(algorithm == Algorithm::kDirect && wire::has_root(collective()) &&
-                        ring::goes_through_owners(bytes(), world_)),
+        through_owners_(wire::has_root(collective()) && ring::is_cut(algorithm, bytes(), world_)),
         by_rate_(setting.by_rate && algorithm == Algorithm::kDirect && world_ > 2) {
     latencies_.resize(std::size_t{world_} * world_);
     for (std::uint32_t from = 0; from < world_; ++from) {
@@ -75,7 +74,7 @@ class Trip {
   [[nodiscard]] std::uint32_t hops() const {
     const std::uint32_t phases = (folds() ? 1U : 0U) + (spreads() ? 1U : 0U);
     if (algorithm_ == Algorithm::kRing) return phases * (world_ - 1);
-    return phases * (grid_.rows() > 1 ? 2 : 1) + (through_owners_ ? 1 : 0);
+    return (phases + (through_owners_ ? 1 : 0)) * (grid_.rows() > 1 ? 2 : 1);
   }
 
   [[nodiscard]] std::uint64_t encoded(WireFormat format, std::uint64_t elements) const {
@@ -124,24 +123,43 @@ class Trip {
   // A piece goes to its owner, and from there to all ranks, in a grid by relays. Returns the latencies of the longest
   // way.
   std::int64_t carry_by_relays(const Owner& owner) {
-    const bool from_root = collective() == Collective::kBroadcast && owner.rank != 0;
-    const bool to_root = collective() == Collective::kReduce && owner.rank != 0;
+    if (collective() == Collective::kBroadcast && owner.rank != 0) return carry_from_root(owner);
     std::int64_t in_ns = 0;
     std::int64_t out_ns = 0;
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
       if (rank == owner.rank) continue;
       const std::uint32_t relay = grid_.parent(rank, owner.rank);
-      const auto relays_ns = [&](std::uint32_t from, std::uint32_t to) {
-        return relay == owner.rank ? 0 : latency_ns(from, to);
-      };
-      if (folds()) in_ns = std::max(in_ns, hop(rank, relay, owner.up) + relays_ns(relay, owner.rank));
-      if (spreads() && !(from_root && rank == 0)) {
-        out_ns = std::max(out_ns, relays_ns(owner.rank, relay) + hop(relay, rank, owner.down));
-      }
+      if (folds()) in_ns = std::max(in_ns, hop(rank, relay, owner.up) + way_ns(relay, owner.rank));
+      if (spreads()) out_ns = std::max(out_ns, way_ns(owner.rank, relay) + hop(relay, rank, owner.down));
     }
-    if (from_root) in_ns += hop(0, owner.rank, owner.down);
-    if (to_root) out_ns += hop(owner.rank, 0, owner.up);
+    if (collective() == Collective::kReduce && owner.rank != 0) {
+      const std::uint32_t relay = grid_.parent(0, owner.rank);
+      if (relay != owner.rank) out_ns += hop(owner.rank, relay, owner.up);
+      out_ns += hop(relay, 0, owner.up);
+    }
     return in_ns + out_ns;
+  }
+
+  // The relay in the root's row hands on to its row what the root sends to the owner by it.
+  std::int64_t carry_from_root(const Owner& owner) {
+    const std::uint32_t relay = grid_.parent(0, owner.rank);  // or the owner
+    const std::int64_t to_relay_ns = hop(0, relay, owner.down);
+    const std::int64_t in_ns = to_relay_ns + (relay == owner.rank ? 0 : hop(relay, owner.rank, owner.down));
+    std::int64_t longest_ns = in_ns;
+    for (std::uint32_t rank = 1; rank < world_; ++rank) {
+      if (rank == owner.rank || rank == relay) continue;
+      const std::uint32_t parent = grid_.parent(rank, owner.rank);
+      const std::int64_t ns = hop(parent, rank, owner.down);
+      const std::int64_t before_ns = parent == 0       ? 0
+                                     : parent == relay ? to_relay_ns
+                                                       : in_ns + way_ns(owner.rank, parent);
+      longest_ns = std::max(longest_ns, before_ns + ns);
+    }
+    return longest_ns;
+  }
+
+  [[nodiscard]] std::int64_t way_ns(std::uint32_t from, std::uint32_t to) const {
+    return from == to ? 0 : latency_ns(from, to);
   }
 
   [[nodiscard]] std::vector<flow::Transfer> transfers() const {
@@ -164,7 +182,7 @@ class Trip {
 
   // From the moment at which a member has all until all members have heard of it, whichever member that is.
   [[nodiscard]] std::int64_t agreement_ns() {
-    const auto way_ns = [&](std::uint32_t from, std::uint32_t to) { return topology_.route(from, to).latency_ns; };
+    const auto line_ns = [&](std::uint32_t from, std::uint32_t to) { return topology_.route(from, to).latency_ns; };
     std::int64_t least_ns = INT64_MAX;
     std::int64_t verdict_ns = 0;
     for (std::uint32_t rank = 0; rank < world_; ++rank) {
@@ -172,9 +190,9 @@ class Trip {
       for (std::uint32_t other = 0; other < world_; ++other) {
         if (other != rank) farthest_ns = std::max(farthest_ns, latency_ns(rank, other));
       }
-      const std::int64_t ns = setting_.peer_commit ? farthest_ns : way_ns(host(rank), setting_.coordinator);
+      const std::int64_t ns = setting_.peer_commit ? farthest_ns : line_ns(host(rank), setting_.coordinator);
       least_ns = std::min(least_ns, ns);
-      if (!setting_.peer_commit) verdict_ns = std::max(verdict_ns, way_ns(setting_.coordinator, host(rank)));
+      if (!setting_.peer_commit) verdict_ns = std::max(verdict_ns, line_ns(setting_.coordinator, host(rank)));
     }
     return least_ns + verdict_ns;
   }

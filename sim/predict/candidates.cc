@@ -21,13 +21,18 @@ wire::Descriptor descriptor_of(const Work& work) {
 
 std::uint32_t world_of(const peer::Cohort::Roster& roster) { return static_cast<std::uint32_t>(roster.ring->size()); }
 
-// Whether a caller may ask for it, among so many members.
+bool has_grid(const Work& work) {
+  return wire::has_grid(work.collective) && work.formats.native() && !request_of(work).weight;
+}
+
+// Whether a caller may ask for it, among so many members, or the library may choose it.
 bool is_allowed(const Work& work, Algorithm algorithm, std::uint32_t world) {
   if (work.algorithm == algorithm) return true;
   // Small calls among more have no room for all contributions (ring::direct_room).
   if (algorithm == Algorithm::kDirect && world > kMaxMeshed) return false;
-  if (work.collective != wire::Collective::kAllReduce) return algorithm != Algorithm::kGrid;
   if (algorithm == Algorithm::kGrid && ring::Grid::square(world).rows() == 1) return false;
+  if (work.collective != wire::Collective::kAllReduce)
+    return algorithm != Algorithm::kGrid || wire::has_grid(work.collective);
   Work asked = work;
   asked.algorithm = algorithm;
   return !ring::validate_encoding(request_of(asked));
@@ -75,8 +80,9 @@ std::string reason_of(const Work& work, wire::Algorithm chosen, const peer::Coho
     case Algorithm::kGrid: return members + ", more than " + most;
     case Algorithm::kDirect: return members + " that reach each other, at most " + most;
     case Algorithm::kRing:
-      return roster.reach == ring::Reach::kGrid ? members + ", more than " + most + ", and the call has no grid"
-                                                : members + ", but so many bytes take less time around the ring";
+      return roster.reach == ring::Reach::kGrid && !has_grid(work)
+                 ? members + ", more than " + most + ", and the call has no grid"
+                 : members + ", but so many bytes take less time around the ring";
     case Algorithm::kAuto: break;
   }
   LOCKSTEP_UNREACHABLE();

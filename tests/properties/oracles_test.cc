@@ -186,6 +186,33 @@ TEST(Oracle, AddsUpAGridLikeTheTree) {
   }
 }
 
+// Law: below each owner, whether it stands in a column or not, the tree holds all other ranks once, and each of its
+// hops has a link. The oracle lists the same ranks.
+TEST(Grid, EachRankHasATree) {
+  for (std::uint32_t world = 1; world <= 130; ++world) {
+    const ring::Grid grid = ring::Grid::square(world);
+    const std::vector<oracle::Ranks> rows = oracle::rows_of(world);
+    for (std::uint32_t owner = 0; owner < world; ++owner) {
+      std::multiset<std::uint64_t> all = {owner};
+      for (std::uint32_t rank = 0; rank < world; ++rank) {
+        std::multiset<std::uint64_t> below;
+        for (std::uint32_t i = 0; i < grid.children(rank, owner); ++i) {
+          const std::uint32_t child = grid.child(rank, owner, i);
+          ASSERT_EQ(grid.index_of_child(rank, owner, child), i);
+          ASSERT_EQ(grid.parent(child, owner), rank) << world << ", " << owner;
+          ASSERT_TRUE(grid.are_linked(child, rank) && grid.are_linked(rank, child));
+          below.insert(child);
+        }
+        const oracle::Ranks listed = oracle::below_in_grid(rows, rank, owner);
+        ASSERT_EQ(below, (std::multiset<std::uint64_t>(listed.begin(), listed.end()))) << world << ", " << owner;
+        all.insert(below.begin(), below.end());
+      }
+      ASSERT_EQ(all.size(), world);
+      ASSERT_EQ(std::set<std::uint64_t>(all.begin(), all.end()).size(), world) << owner;
+    }
+  }
+}
+
 // A rank has as many links as its row and its column have other ranks: of 1,024 ranks 62.
 TEST(Grid, KeepsTheLinksFew) {
   for (const auto& [world, most] : {std::pair(4U, 2U), {65U, 15U}, {256U, 30U}, {1023U, 62U}, {1024U, 62U}}) {
@@ -229,6 +256,21 @@ TEST(Oracle, ChoosesAlgorithmsLikePeers) {
   EXPECT_GT(accepted, 100U);
 }
 
+// Around each border of a grid's ways.
+TEST(Oracle, KnowsTheWayOfARootInAGrid) {
+  for (std::uint32_t world = 2; world <= 1024; world += world < 130 ? 1 : 149) {
+    const std::uint64_t links = std::max(3U, ring::Grid::square(world).most_children());
+    const std::uint64_t most = ring::kUnderWay * (world > 5 ? world - 5 : 1);
+    for (const std::uint64_t border : {ring::kUnderWay, 2 * ring::kUnderWay, 2 * ring::kUnderWay / (links - 2), most}) {
+      for (const std::uint64_t bytes : {border - 1, border, border + 1}) {
+        const oracle::RootWay way = oracle::way_of_root_in_grid(bytes, world);
+        EXPECT_EQ(way != oracle::RootWay::kStraight, ring::is_cut(wire::Algorithm::kGrid, bytes, world)) << bytes;
+        EXPECT_EQ(way != oracle::RootWay::kAround, ring::pays_in_grid(bytes, world)) << bytes << ' ' << world;
+      }
+    }
+  }
+}
+
 // The caller of another collective chooses no algorithm: the view does, where there are two.
 TEST(Oracle, KnowsWhichCollectivesHaveTwoWays) {
   for (std::uint8_t collective = 0; collective < wire::kCollectiveCount; ++collective) {
@@ -237,6 +279,7 @@ TEST(Oracle, KnowsWhichCollectivesHaveTwoWays) {
     if (request.collective == wire::Collective::kAllReduce) continue;
     const bool has_two = oracle::has_two_ways(request.collective);
     EXPECT_EQ(wire::has_choice(request.collective), has_two);
+    EXPECT_EQ(wire::has_grid(request.collective), oracle::has_grid(request.collective));
     EXPECT_EQ(oracle::asked(request), has_two ? wire::Algorithm::kAuto : wire::Algorithm::kRing);
     EXPECT_EQ(ring::algorithm_of(request), oracle::asked(request));
   }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Duration kHop = milliseconds(40);
 constexpr std::uint64_t kElements = 1024;  // f32: 4 KiB
+constexpr std::uint64_t kMib = (1U << 20U) / sizeof(float);
 
 // A call, launched on one host.
 using Launch = std::function<CallId(sim::World& world, std::uint32_t host)>;
@@ -85,6 +86,20 @@ CallId small_all_reduce(sim::World& world, std::uint32_t host) {
   return world.launch(host, all_reduce(Tag{2}, kElements));
 }
 
+// Of a collective without a choice of the caller. The root is in the middle of the group.
+Launch call_of(wire::Collective collective, std::uint32_t members, std::uint64_t elements) {
+  return [=](sim::World& world, std::uint32_t host) {
+    ring::Request request;
+    request.collective = collective;
+    request.type = DataType::kF32;
+    request.tag = Tag{5};
+    request.retry = false;
+    request.tensors.push_back({{}, {}, elements});
+    if (wire::has_root(collective)) request.root = world.peer_on(members / 2);
+    return world.launch(host, request);
+  };
+}
+
 // A state of one tensor; the newest revision wins.
 CallId sync_state(sim::World& world, std::uint32_t host, std::uint64_t content, std::uint64_t revision) {
   auto state = std::make_shared<state::Statement>();
@@ -101,6 +116,20 @@ CallId sync_state(sim::World& world, std::uint32_t host, std::uint64_t content, 
 CallId sync_of_equal_states(sim::World& world, std::uint32_t host) { return sync_state(world, host, 7, 5); }
 
 CallId admit(sim::World& world, std::uint32_t host) { return world.admit(host); }
+
+// `launch_of(members)`. What kernels, timers and bytes take is a small part of a hop.
+void expect_hops_in_a_grid(const std::function<Launch(std::uint32_t)>& launch_of, double stated) {
+  for (const std::uint32_t members : {65U, 66U, 100U}) {
+    if (kSanitized && members > 65) continue;
+    SCOPED_TRACE(members);
+    FarMembers far(members);
+    for (int call = 0; call < 2; ++call) {
+      const double hops = far.hops(launch_of(members));
+      EXPECT_GE(hops, stated);
+      EXPECT_LE(hops, stated + 0.1);
+    }
+  }
+}
 
 class Hops : public testing::TestWithParam<std::uint32_t> {
  protected:
@@ -150,16 +179,22 @@ TEST_P(Hops, AnAllReduceOfAMibHasThreeOrFour) {
 
 // With more members than keep links between all pairs, contributions and results go by relays (rule 59).
 TEST(HopsInAGrid, AnAllReduceHasSix) {
-  for (const std::uint32_t members : {65U, 100U}) {
-    if (kSanitized && members > 65) continue;
-    SCOPED_TRACE(members);
-    FarMembers far(members);
-    for (int call = 0; call < 2; ++call) {
-      const double hops = far.hops(small_all_reduce);
-      EXPECT_GE(hops, 6);
-      EXPECT_LE(hops, 6.1);
-    }
-  }
+  expect_hops_in_a_grid([](std::uint32_t) { return small_all_reduce; }, 6);
+}
+
+// Sizes to the relays and on, ready, blocks to the relays and on, done, commit.
+TEST(HopsInAGrid, AnAllGatherHasSeven) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kAllGather, n, kElements); }, 7);
+}
+
+// Ready, to the relays and on, done, commit.
+TEST(HopsInAGrid, ABroadcastHasFive) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kBroadcast, n, kElements); }, 5);
+}
+
+// Two more to the owners of chunks.
+TEST(HopsInAGrid, ABroadcastOfAMibHasSeven) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kBroadcast, n, kMib); }, 7);
 }
 
 // The calls of DiLoCo's outer step when a newcomer waits: each needs the result of the one before.

@@ -37,7 +37,8 @@ TEST(Work, MistakesAreNamed) {
       {"all_reduce 9 f32 int4/int8 ring",
        "around the ring contributions are rounded at every member, which is too often for int4: use the direct "
        "algorithm, or a format of 8 bits or more on the way up (int8)"},
-      {"broadcast 9 f64 direct", "only an all-reduce can choose an algorithm, not broadcast"},
+      {"broadcast 9 f64 direct",
+       "broadcast cannot ask for the algorithm direct: only an all-reduce can ask for all of them"},
       {"all_reduce 10B f32", "10 bytes are no whole elements of f32"},
       {"barrier 5", "a barrier has no '5'"},
       {"0x barrier", "a collective can be repeated 1x to 64x"},

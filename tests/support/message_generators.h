@@ -72,8 +72,9 @@ class FieldFiller {
     if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
     const bool all_reduces = m.collective == wire::Collective::kAllReduce;
     const bool plain = m.formats.native() && !m.weighted;
-    if (!all_reduces && wire::has_owners(m.algorithm)) m.algorithm = wire::Algorithm::kRing;
-    if (m.type == DataType::kF32 && !plain && m.algorithm == wire::Algorithm::kGrid)
+    const bool in_grid = m.algorithm == wire::Algorithm::kGrid && wire::has_grid(m.collective);
+    if (!all_reduces && wire::has_owners(m.algorithm) && !in_grid) m.algorithm = wire::Algorithm::kRing;
+    if (all_reduces && m.type == DataType::kF32 && !plain && m.algorithm == wire::Algorithm::kGrid)
       m.algorithm = wire::Algorithm::kDirect;
     if (!wire::has_choice(m.collective)) m.algorithm = wire::Algorithm::kRing;
     if (all_reduces && m.type == DataType::kF32) return;

@@ -94,6 +94,8 @@ class RingOfOperations {
       if (eager_ && may_be_eager) member->operation->grant_eager();
       for (std::uint32_t by = 0; by < members_.size() && !(eager_ && may_be_eager); ++by) {
         if (sends(*member, by)) member->operation->grant(Rank{by}, {}, StripeIndex{0}, kStream);
+        if (owned_ && !sends(*member, by) && members_[by] != member)
+          member->operation->learn_launch(Rank{by});  // as relays tell
       }
       member->operation->prepare(member->jobs);
     }

@@ -216,7 +216,8 @@ LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
  * weights only.
  * AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for repeated rounding. Else, where a
  * member is 1 ms or more from the coordinator and all links work: DIRECT in a group of at most 64 members, and in a
- * larger one GRID without wire formats and weights. Else RING. All members choose alike. */
+ * larger one GRID without wire formats and weights. Else RING. All members choose alike. Other collectives are AUTO:
+ * all-gather and broadcast have a GRID, too; a broadcast or a reduce of many bytes takes the RING. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,

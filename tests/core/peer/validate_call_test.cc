@@ -90,12 +90,17 @@ TEST(ValidateCall, AnAllReduceOfEveryTypeAndOperationCanChooseItsAlgorithm) {
   }
 }
 
-TEST(ValidateCall, NoOtherCollectiveCanChooseItsAlgorithm) {
-  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, wire::Algorithm::kDirect}) {
-    Request request = request_of(Collective::kBroadcast, 1);
+TEST(ValidateCall, OtherCollectivesCanAskForTheRingOrAGrid) {
+  Request request = request_of(Collective::kBroadcast, 1);
+  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, wire::Algorithm::kGrid}) {
     request.algorithm = algorithm;
-    expect_invalid(request, "only an all-reduce can choose an algorithm, not broadcast");
+    EXPECT_FALSE(validate_call(request));
   }
+  request.algorithm = wire::Algorithm::kDirect;
+  expect_invalid(request, "broadcast cannot ask for the algorithm direct: only an all-reduce can ask for all of them");
+  request = request_of(Collective::kBarrier, 0);
+  request.algorithm = wire::Algorithm::kRing;
+  expect_invalid(request, "barrier cannot ask for the algorithm ring: only an all-reduce can ask for all of them");
 }
 
 TEST(ValidateCall, ResidualsNeedADirectCallOfSumsOfF32) {

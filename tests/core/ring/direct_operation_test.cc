@@ -876,6 +876,23 @@ TEST(AlgorithmChoice, ABroadcastOfManyBytesGoesAroundTheRing) {
   EXPECT_FALSE(goes_straight(kMiB / 13 + 1, 16));
 }
 
+TEST(AlgorithmChoice, MoreFarMembersTakeAGrid) {
+  using wire::Algorithm;
+  const auto chosen = [&](wire::Collective collective, std::uint64_t bytes) {
+    wire::Descriptor what;
+    what.collective = collective;
+    what.tensors = 1;
+    what.count = bytes;
+    what.algorithm = Algorithm::kAuto;
+    return choose(what, 100, Reach::kGrid);
+  };
+  EXPECT_EQ(chosen(wire::Collective::kAllGather, 0), Algorithm::kGrid);
+  EXPECT_EQ(chosen(wire::Collective::kBroadcast, 95 * kMiB), Algorithm::kGrid);
+  EXPECT_EQ(chosen(wire::Collective::kBroadcast, 95 * kMiB + 1), Algorithm::kRing) << "bytes outweigh the hops";
+  EXPECT_TRUE(goes_straight_in_grid(kMiB / 8, 100));
+  EXPECT_FALSE(goes_straight_in_grid(kMiB / 8 + 1, 100)) << "the root has 18 links";
+}
+
 TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
   using wire::Algorithm;
   wire::Descriptor what;

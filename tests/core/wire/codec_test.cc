@@ -170,7 +170,7 @@ TEST(Codec, OnlyCollectivesWithARootNameOne) {
   EXPECT_EQ(error_of(frame), "Done.what: only a broadcast, a reduce, a gather and a scatter have a root");
 }
 
-TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
+TEST(Codec, OnlyAnAllReduceAsksForAnyAlgorithm) {
   constexpr std::size_t kCollective = 24 + 8;
   constexpr std::size_t kAlgorithm = kCollective + 46;
   for (const Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect, Algorithm::kGrid, Algorithm::kAuto}) {
@@ -181,9 +181,12 @@ TEST(Codec, OnlyAnAllReduceChoosesAnAlgorithm) {
     Frame frame = frame_of(done);
     EXPECT_EQ(frame.body.at(kAlgorithm), static_cast<std::byte>(algorithm));
     EXPECT_EQ(error_of(frame), "none");
-    const std::string refusal = "Done.what: only an all-reduce can choose an algorithm";
-    frame.body.at(kCollective) = static_cast<std::byte>(Collective::kReduceScatter);
-    EXPECT_EQ(error_of(frame), asked ? refusal : "none");
+    const std::string refusal = "Done.what: only an all-reduce can ask for this algorithm";
+    for (const Collective other : {Collective::kReduceScatter, Collective::kBroadcast}) {
+      frame.body.at(kCollective) = static_cast<std::byte>(other);
+      const bool refused = asked && !(algorithm == Algorithm::kGrid && has_grid(other));
+      EXPECT_EQ(error_of(frame), refused ? refusal : "none");
+    }
     frame.body.at(kCollective) = static_cast<std::byte>(Collective::kBarrier);
     EXPECT_EQ(error_of(frame), algorithm == Algorithm::kRing ? "none"
                                : asked                       ? refusal

@@ -137,7 +137,7 @@ TEST(Candidates, AreThoseThatACallerMayAskFor) {
   EXPECT_EQ(algorithms_of(encoded), (std::vector{Algorithm::kRing, Algorithm::kDirect}));
   EXPECT_NEAR(candidate_of(encoded, Algorithm::kDirect).lines.seconds(), 1.6 * (1 << 20) / 25e6 * 260 / 1024, 0.0001);
   const CollectiveTime gathered = collective_of(far_peers(5, "all_gather 64KiB"));
-  EXPECT_EQ(algorithms_of(gathered), (std::vector{Algorithm::kRing, Algorithm::kDirect}));
+  EXPECT_EQ(algorithms_of(gathered), (std::vector{Algorithm::kRing, Algorithm::kDirect, Algorithm::kGrid}));
   EXPECT_EQ(candidate_of(gathered, Algorithm::kDirect).hops, 1U);
   EXPECT_EQ(candidate_of(gathered, Algorithm::kDirect).agreement, milliseconds(80));
   const CollectiveTime three = collective_of(far_peers(3, "all_reduce 1MiB f32 sum"));  // a grid of one row
@@ -165,6 +165,7 @@ TEST(Candidates, TheCoreTakesWhatItsFunctionSays) {
                                "all_reduce 1MiB f32 avg int4/int8",
                                "reduce_scatter 1MiB",
                                "reduce 1MiB",
+                               "all_gather 4KiB",
                                "broadcast 16MiB"};
   for (const std::uint32_t peers : {2U, 5U, 66U}) {
     for (const std::string& work : works) {
@@ -230,8 +231,9 @@ TEST(Candidates, NoCallIsFasterThanItsBound) {
        {std::string(), std::string(kUnevenWays), std::string(kSharedLine), std::string(kThinWay)}) {
     for (const std::string& work : works) {
       const bool plain = work.starts_with("all_reduce") && work.ends_with("sum");
-      for (const char* asked : {"", " ring", " direct", " grid"}) {
-        if (*asked != 0 && !plain) continue;
+      const bool has_grid = plain || work.starts_with("broadcast") || work.starts_with("all_gather");
+      for (const std::string asked : {"", " ring", " direct", " grid"}) {
+        if (!asked.empty() && !(asked == " grid" ? has_grid : plain)) continue;
         const std::string text = far_peers(6, work + asked, more);
         const CollectiveTime call = collective_of(text);
         ASSERT_NE(bound_of(call), nullptr) << text;
