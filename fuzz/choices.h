@@ -123,7 +123,7 @@ class ChosenFields {
       return;
     }
     m.formats = {};
-    if (m.algorithm != wire::Algorithm::kGrid || !wire::has_grid(m.collective)) m.algorithm = wire::Algorithm::kRing;
+    if (m.algorithm != wire::Algorithm::kGrid || !wire::has_choice(m.collective)) m.algorithm = wire::Algorithm::kRing;
     m.weighted = false;
   }
   static void mend(wire::Link& m) {

@@ -151,7 +151,8 @@ bool Greetings::learn_rank_parameter(Round& round, Rank rank, std::uint64_t valu
   LOCKSTEP_ASSERT(rank.value < attempt.rank_parameters.size());
   if (attempt.rank_parameters[rank.value]) return false;
   attempt.rank_parameters[rank.value] = value;
-  for (std::uint32_t r = 0; r < attempt.world() && attempt.in_grid(); ++r) {  // to those that have launched
+  const bool relays = attempt.in_grid() && attempt.on_the_way(attempt.rank, rank) == rank;
+  for (std::uint32_t r = 0; relays && r < attempt.world(); ++r) {  // to those that have launched
     if (!attempt.rank_parameters[r] || !is_between(attempt, rank, Rank{r})) continue;
     context_.mesh.say(attempt.peer_at(Rank{r}), wire::RankParameter{*round.key, round.generation, rank, value});
   }

@@ -24,8 +24,8 @@ constexpr wire::Algorithm choose(const wire::Descriptor& what, std::uint32_t wor
   if (what.algorithm != wire::Algorithm::kAuto) return what.algorithm;
   const std::uint64_t bytes = what.count * size_of(what.type);
   if (reach == Reach::kGrid) {
-    const bool can = wire::has_grid(what.collective) && what.formats.native() && !what.weighted &&
-                     std::uint64_t{what.tensors} * 4 <= kMostExchanges;
+    const std::uint64_t each = wire::has_root(what.collective) ? world : 4;  // owners take turns, a root does not
+    const bool can = what.formats.native() && !what.weighted && what.tensors * each <= kMostExchanges;
     const bool pays = !wire::has_root(what.collective) || pays_in_grid(bytes, world);
     return can && pays ? wire::Algorithm::kGrid : wire::Algorithm::kRing;
   }

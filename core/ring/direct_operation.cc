@@ -57,9 +57,9 @@ void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
   };
   if (!is(Collective::kAllReduce)) {
     std::uint64_t begin = 0;
-    for (const std::uint32_t mine : owned_[rank_.value]) {
+    for (const std::uint32_t piece : lanes_[grid_.column_of(rank_.value)]) {
       rooms_.push_back(begin);
-      begin += room_for(pieces_[mine]) + (result_has_place(mine) ? 0 : pieces_[mine].length);
+      begin += room_of(piece).length + (result_has_place(piece) ? 0 : pieces_[piece].length);
     }
     LOCKSTEP_ASSERT(begin <= request_.scratch.length);
     return;
@@ -89,13 +89,13 @@ void DirectOperation::lay_out_rooms(const Segmenting& segmenting) {
 
 bool DirectOperation::contributes(std::uint32_t rank, std::size_t piece) const {
   if (rank == pieces_[piece].owner) return false;
-  return reduces(request_.collective) || (is(Collective::kBroadcast) && (rank == root_ || passes_on(rank, piece)));
+  return reduces(request_.collective) || (is(Collective::kBroadcast) && (rank == root_ || is_before_root(rank, piece)));
 }
 
 bool DirectOperation::gets_final(std::uint32_t rank, std::size_t piece) const {
   if (rank == pieces_[piece].owner || is(Collective::kReduceScatter)) return false;
-  if (is(Collective::kReduce)) return rank == root_;
-  return !is(Collective::kBroadcast) || (rank != root_ && !passes_on(rank, piece));
+  if (is(Collective::kReduce)) return rank == root_ || is_before_root(rank, piece);
+  return !is(Collective::kBroadcast) || (rank != root_ && !is_before_root(rank, piece));
 }
 
 bool DirectOperation::keeps_final(std::size_t piece) const {
@@ -104,7 +104,7 @@ bool DirectOperation::keeps_final(std::size_t piece) const {
 }
 
 bool DirectOperation::result_has_place(std::size_t piece) const {
-  return !is(Collective::kReduce) || keeps_final(piece);
+  return !results_differ(request_.collective) || keeps_final(piece);
 }
 
 std::size_t DirectOperation::exchange_with_child(std::size_t piece, Rank child) const {

@@ -12,7 +12,7 @@
 // In a grid the same goes in two steps (grid.h): contributions pass a relay, which folds those of its row, and finals
 // come back by it. To a piece, a rank has one parent, unless it owns the piece, and children, if it is the owner or a
 // relay. Direct, the owner is the parent of all others. The relay that passes on what the root of a broadcast
-// contributes has the final by that.
+// contributes has the final by that; a relay between an owner and the root of a reduce has the final in passing.
 //
 // The contributions of an all-reduce lie in room behind the scratch of the tensors. The pieces of a lane, those of the
 // owners of one column, take turns in this room: piece p + turns is sent when the final of piece p has arrived. Direct,
@@ -139,10 +139,10 @@ class DirectOperation final : public Operation {
     return contributes(rank_.value, piece) &&
            (is(wire::Collective::kBroadcast) ? rank_.value == root_ : !collects(piece));
   }
-  // Whether this rank passes on what the root of a broadcast contributes to a piece.
-  [[nodiscard]] bool passes_on(std::uint32_t rank, std::size_t piece) const {
+  // Whether this rank stands between the root and the owner of a piece.
+  [[nodiscard]] bool is_before_root(std::uint32_t rank, std::size_t piece) const {
     const std::uint32_t owner = pieces_[piece].owner;
-    return is(wire::Collective::kBroadcast) && root_ != owner && rank != owner && grid_.parent(root_, owner) == rank;
+    return root_ != owner && rank != owner && grid_.parent(root_, owner) == rank;
   }
   // Whether this rank gets the final of the piece from its parent.
   [[nodiscard]] bool gets_final(std::uint32_t rank, std::size_t piece) const;
@@ -164,8 +164,8 @@ class DirectOperation final : public Operation {
   }
   // Whether the final is a part of this rank's result.
   [[nodiscard]] bool keeps_final(std::size_t piece) const;
-  // Whether the final of this piece, which this rank owns, lies where the caller wants a result. Else it lies behind
-  // the contributions.
+  // Whether the final of this piece, of which this rank is the owner or a relay, lies where the caller wants a result.
+  // Else it lies behind the contributions, like the sum of a relay.
   [[nodiscard]] bool result_has_place(std::size_t piece) const;
   // The root of a broadcast is done once all have launched it: its Done proves that they took part (rule 13).
   [[nodiscard]] bool waits_for_launches() const {

@@ -28,9 +28,9 @@ std::optional<std::string> validate_encoding(const Request& request) {
     return std::string("in a grid contributions go as they are, without wire formats and weights: use the direct ") +
            "algorithm, or the ring";
   }
-  const bool by_choice = request.collective == Collective::kAllReduce || request.algorithm == wire::Algorithm::kRing ||
-                         (request.algorithm == wire::Algorithm::kGrid && wire::has_grid(request.collective));
-  if (request.algorithm && !(by_choice && wire::has_choice(request.collective)))
+  const bool can_ask = request.collective == Collective::kAllReduce ||
+                       (wire::has_choice(request.collective) && request.algorithm != wire::Algorithm::kDirect);
+  if (request.algorithm && !can_ask)
     return std::string(wire::name_of(request.collective)) + " cannot ask for the algorithm " +
            std::string(wire::name_of(*request.algorithm)) + ": only an all-reduce can ask for all of them";
   if (!is_encoded(request) && !feeds_back) return std::nullopt;

@@ -77,7 +77,7 @@ struct Request {
   std::uint32_t minimum_world = 1;
   PeerId root;      // wire::has_root()
   Formats formats;  // all-reduce of f32, sum or average: encodings on the way up and down
-  // All-reduce; others: kRing, or kGrid where wire::has_grid(). Empty: each attempt chooses.
+  // Empty: each attempt chooses. Where wire::has_choice(); kDirect of an all-reduce only.
   std::optional<wire::Algorithm> algorithm;
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
@@ -156,7 +156,9 @@ inline std::uint64_t scratch_bytes(const Request& request, const Tensor& tensor)
 // An all-reduce: they take turns in it. All contributions at once, but at most the larger of 16 MiB and a sixteenth of
 // the tensors, and at most 64 MiB: as much as is under way on a fast and long line.
 // A reduce-scatter or a reduce: the scratch of the tensors holds all contributions, but for the elements that do not
-// divide by the ranks, and the contributions that go straight to the root (goes_straight()).
+// divide by the ranks, and the contributions that go straight to the root (goes_straight()). In a grid of r rows and c
+// columns there are also the sums of relays, and their rows may be one longer: at most 2/c of the tensors in all, so a
+// quarter where the view may choose a grid.
 inline std::uint64_t direct_room(const Request& request) {
   constexpr std::uint64_t kUsual = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kMost = std::uint64_t{64} << 20U;
@@ -172,7 +174,9 @@ inline std::uint64_t direct_room(const Request& request) {
   }
   if (request.collective == Collective::kAllReduce) return std::min(all, std::clamp(bytes / 16, kUsual, kMost));
   const bool straight = request.collective == Collective::kReduce && bytes <= kUnderWay;
-  return request.tensors.size() * kRanks * element + (straight ? std::min(bytes * kRanks, 2 * kUnderWay) : 0);
+  const std::uint64_t of_relays = algorithm_of(request) == wire::Algorithm::kGrid ? bytes : bytes / 4;
+  return request.tensors.size() * 2 * kRanks * element + of_relays +
+         (straight ? std::min(bytes * kRanks, 2 * kUnderWay) : 0);
 }
 
 // The scratch of a call, in bytes: the scratch of its tensors, one after the other, and the room of the direct

@@ -57,9 +57,8 @@ constexpr std::uint64_t segments_of(std::uint64_t bytes, std::uint32_t segment, 
 }
 
 // One segment size for all chunks of a tensor, or for all blocks: the size for the largest one.
-std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t element_bytes, std::uint32_t world,
-                                Segmenting segmenting) {
-  const std::uint32_t owners = grid_of(segmenting.algorithm, world).owners();
+std::uint32_t segment_of_tensor(std::uint64_t count, std::uint32_t owners, std::uint32_t element_bytes,
+                                std::uint32_t world, Segmenting segmenting) {
   return segment_bytes_for(chunk_of(0, owners, count).size() * element_bytes, element_bytes, world, segmenting);
 }
 std::uint32_t segment_of_blocks(std::span<const std::uint64_t> block_bytes, std::uint32_t element_bytes,
@@ -75,6 +74,24 @@ std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, con
   const std::uint64_t segments = far || segmenting.along_ring ? kSegmentsPerChunk : kSegmentsPerNearChunk;
   return std::clamp(chunk_bytes / segments, kSmallestSegment, far ? kLargestFarSegment : kLargestSegment);
 }
+
+// The ranks that own chunks of a tensor, in order.
+class Owners {
+ public:
+  Owners(wire::Collective collective, std::uint32_t world, const Segmenting& segmenting)
+      : grid_(grid_of(segmenting.algorithm, world)),
+        number_(collective == wire::Collective::kReduceScatter ? world : grid_.owners()) {
+    LOCKSTEP_ASSERT(number_ > 0);
+  }
+  [[nodiscard]] std::uint32_t number() const { return number_; }
+  [[nodiscard]] std::uint32_t rank(std::uint32_t index) const {
+    return number_ == grid_.owners() ? grid_.owner(index) : index;
+  }
+
+ private:
+  Grid grid_;
+  std::uint32_t number_;
+};
 
 // Whether each tensor is one chunk, which the root owns.
 bool is_of_root(wire::Collective collective, std::span<const std::uint64_t> counts, std::uint32_t element_bytes,
@@ -117,9 +134,7 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                        std::uint32_t world, std::uint32_t root, Segmenting segmenting) {
   std::vector<Piece> pieces;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
-  const Grid grid = grid_of(segmenting.algorithm, world);
-  const std::uint32_t owners = grid.owners();
-  LOCKSTEP_ASSERT(owners > 0);
+  const Owners owners(collective, world, segmenting);
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
     if (of_root) {
@@ -134,14 +149,14 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                 segmenting.formats);
     };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
-      cut_chunk(grid.owner(tensor % owners), {0, count}, kWholeBytes);
+      cut_chunk(owners.rank(tensor % owners.number()), {0, count}, kWholeBytes);
       continue;
     }
-    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
-    for (std::uint32_t owner = 0; owner < owners; ++owner) {
-      Chunk chunk = chunk_of(owner, owners, count);
-      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / owners;
-      cut_chunk(grid.owner(owner), chunk, segment);
+    const std::uint32_t segment = segment_of_tensor(count, owners.number(), element_bytes, world, segmenting);
+    for (std::uint32_t owner = 0; owner < owners.number(); ++owner) {
+      Chunk chunk = chunk_of(owner, owners.number(), count);
+      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / owners.number();
+      cut_chunk(owners.rank(owner), chunk, segment);
     }
   }
   if (collective == wire::Collective::kReduce) {
@@ -154,8 +169,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
                           std::uint32_t element_bytes, std::uint32_t world, Segmenting segmenting) {
   std::uint64_t segments = 0;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
-  const std::uint32_t owners = grid_of(segmenting.algorithm, world).owners();
-  LOCKSTEP_ASSERT(owners > 0);
+  const std::uint32_t owners = Owners(collective, world, segmenting).number();
   for (const std::uint64_t count : counts) {
     if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
@@ -166,7 +180,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
       segments += count > 0 ? 1 : 0;
       continue;
     }
-    const std::uint32_t segment = segment_of_tensor(count, element_bytes, world, segmenting);
+    const std::uint32_t segment = segment_of_tensor(count, owners, element_bytes, world, segmenting);
     const std::uint64_t larger = count % owners;  // chunks with one more element
     const auto segments_of_chunk = [&](std::uint32_t owner) {
       return segments_of(chunk_of(owner, owners, count).size() * element_bytes, segment, segmenting.formats);

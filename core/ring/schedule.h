@@ -13,7 +13,8 @@
 // An all-reduce of a small tensor is not cut: the whole tensor is one chunk. The number of sequential hops stays the
 // same, but each hop takes one message instead of one message per rank. The owners take turns, tensor by tensor.
 //
-// In a grid (grid.h) not all ranks may own a chunk: there are as many chunks as ranks that may.
+// In a grid (grid.h) not all ranks may own a chunk: there are as many chunks as ranks that may. But in a reduce-scatter
+// each rank has a chunk.
 #pragma once
 
 #include <array>
@@ -67,7 +68,7 @@ constexpr bool goes_through_owners(std::uint64_t bytes, std::uint32_t world) {
 // twice, in four hops; around the ring, once, in n - 1 hops.
 constexpr bool goes_straight_in_grid(std::uint64_t bytes, std::uint32_t world) {
   const std::uint32_t below = Grid::square(world).most_children();
-  return bytes <= 2 * kUnderWay && (below <= 2 || bytes <= 2 * kUnderWay / (below - 2));
+  return bytes <= kUnderWay && (below <= 1 || bytes <= 2 * kUnderWay / (below - 1));
 }
 constexpr bool pays_in_grid(std::uint64_t bytes, std::uint32_t world) {
   return goes_straight_in_grid(bytes, world) || (world > 5 && bytes <= kUnderWay * (world - 5));

@@ -374,9 +374,8 @@ inline std::string_view fault(const Descriptor& m) {
     return "only an all-reduce of f32 supports wire formats and weights";
   }
   if (!plain && m.algorithm == Algorithm::kGrid) return "a grid has no wire formats and no weights";
-  const bool chosen = m.algorithm == Algorithm::kRing ||
-                      (m.algorithm == Algorithm::kAuto && has_choice(m.collective)) ||
-                      (m.algorithm == Algorithm::kGrid && has_grid(m.collective));
+  const bool chosen =
+      m.algorithm == Algorithm::kRing || (m.algorithm != Algorithm::kDirect && has_choice(m.collective));
   if (!chosen && m.collective != Collective::kAllReduce) {
     return m.algorithm == Algorithm::kAuto ? "there is no algorithm to choose"
                                            : "only an all-reduce can ask for this algorithm";

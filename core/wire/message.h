@@ -67,15 +67,9 @@ constexpr bool reduces(Collective collective) {
          collective == Collective::kReduce;
 }
 
-// Whether the bytes can go around the ring, or direct.
+// Whether the bytes can go around the ring, direct, or in a grid.
 constexpr bool has_choice(Collective collective) {
   return reduces(collective) || collective == Collective::kAllGather || collective == Collective::kBroadcast;
-}
-
-// Whether the bytes can go in a grid of rows and columns (rule 59 of docs/protocol.md).
-constexpr bool has_grid(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
-         collective == Collective::kBroadcast;
 }
 
 // How data travels. kRing: from rank to rank; every rank adds its contribution to the passing sum. kDirect: every rank

@@ -75,16 +75,9 @@ constexpr bool is_exchange(wire::Collective collective) {
   return collective == Collective::kGather || collective == Collective::kScatter || collective == Collective::kAllToAll;
 }
 
-// Bytes go around the ring, or direct.
+// Bytes go around the ring, direct, or in a grid.
 constexpr bool has_two_ways(wire::Collective collective) {
   return !is_exchange(collective) && collective != wire::Collective::kBarrier && collective != wire::Collective::kSync;
-}
-
-// Bytes go in a grid, too.
-constexpr bool has_grid(wire::Collective collective) {
-  using wire::Collective;
-  return collective == Collective::kAllReduce || collective == Collective::kAllGather ||
-         collective == Collective::kBroadcast;
 }
 
 // The algorithm that the call asks for. AUTO is DIRECT if contributions travel in less than 8 bits; else the view of

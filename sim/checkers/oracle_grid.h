@@ -80,7 +80,7 @@ inline RootWay way_of_root_in_grid(std::uint64_t bytes, std::uint64_t world) {
   constexpr std::uint64_t kMib = 1U << 20U;
   const std::vector<Ranks> grid = rows_of(world);
   const std::uint64_t links = grid.size() - 1 + grid.front().size() - 1;
-  if (bytes <= 2 * kMib && (links < 3 || bytes * (links - 2) <= 2 * kMib)) return RootWay::kStraight;
+  if (bytes <= kMib && bytes * (links - 1) <= 2 * kMib) return RootWay::kStraight;
   return world >= 6 && bytes <= kMib * (world - 5) ? RootWay::kThroughOwners : RootWay::kAround;
 }
 
@@ -90,7 +90,10 @@ inline std::vector<Ranks> terms_in_grid(std::uint64_t world, std::uint64_t owner
   const std::vector<Ranks> grid = rows_of(world);
   const Place at = place_in(grid, owner);
   std::vector<Ranks> terms;
-  for (std::uint64_t i = 1; i < grid.size(); ++i) terms.push_back(row_to(grid[(at.row + i) % grid.size()], at.column));
+  for (std::uint64_t i = 1; i < grid.size(); ++i) {
+    const std::uint64_t row = (at.row + i) % grid.size();
+    terms.push_back(row_to(grid[row], place_in(grid, relay_in(grid, row, owner)).column));
+  }
   for (const std::uint64_t rank : row_to(grid[at.row], at.column)) terms.push_back({rank});
   return terms;
 }

@@ -197,6 +197,43 @@ inline Payload grid_bytes_of_broadcast(const Call& call, std::uint32_t rank, std
   return bytes;
 }
 
+// A reduction whose result does not come back the same way: a rank sends one contribution for each piece that it does
+// not own, its own or the sum of its row, and receives one from each rank below it.
+inline Payload contributions_in_grid(const std::vector<oracle::Ranks>& grid, std::uint32_t rank, std::uint64_t owner,
+                                     std::uint64_t piece) {
+  return {rank == owner ? 0 : piece, oracle::below_in_grid(grid, rank, owner).size() * piece};
+}
+
+inline Payload grid_bytes_of_reduce_scatter(const Call& call, std::uint32_t rank, std::uint32_t world) {
+  const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
+  const ring::Request& request = call.request;
+  Payload bytes;
+  for (std::uint32_t owner = 0; owner < world; ++owner) {
+    const std::uint64_t chunk = oracle::chunk_of(owner, world, request.tensors.front().count).size();
+    const Payload of = contributions_in_grid(grid, rank, owner, chunk * size_of(request.type));
+    bytes.sent += of.sent;
+    bytes.received += of.received;
+  }
+  return bytes;
+}
+
+// The result of a chunk goes from its owner to the root, by the relay in the root's row.
+inline Payload grid_bytes_of_reduce(const Call& call, std::uint32_t rank, std::uint32_t world, std::uint32_t root) {
+  const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
+  Payload bytes;
+  each_of_root_in_grid(call, world, root, [&](std::uint64_t owner, std::uint64_t piece) {
+    const Payload of = contributions_in_grid(grid, rank, owner, piece);
+    bytes.sent += of.sent;
+    bytes.received += of.received;
+    if (owner == root) return;
+    const std::uint64_t relay = oracle::relay_in(grid, oracle::place_in(grid, root).row, owner);
+    const bool between = rank == relay && relay != owner && relay != root;
+    if (rank == owner || between) bytes.sent += piece;
+    if (rank == root || between) bytes.received += piece;
+  });
+  return bytes;
+}
+
 // The same in a grid. The contribution to a piece goes up to the relay, and from there, with those of the row, to the
 // owner; the result comes back the same way. So a rank sends one contribution for each piece that it does not own, and
 // the result to each rank that has sent it a contribution; it receives as much.
@@ -205,6 +242,8 @@ inline Payload grid_bytes(const Call& call, std::uint32_t rank, std::uint32_t wo
   if (world == 1) return {};
   if (request.collective == wire::Collective::kAllGather) return grid_bytes_of_blocks(call, rank);
   if (request.collective == wire::Collective::kBroadcast) return grid_bytes_of_broadcast(call, rank, world, root);
+  if (request.collective == wire::Collective::kReduceScatter) return grid_bytes_of_reduce_scatter(call, rank, world);
+  if (request.collective == wire::Collective::kReduce) return grid_bytes_of_reduce(call, rank, world, root);
   const std::uint64_t size = size_of(request.type);
   const std::vector<oracle::Ranks> grid = oracle::rows_of(world);
   const oracle::Ranks owners = oracle::owners_in_grid(world);

@@ -1,8 +1,8 @@
 // P4: a collective takes the algorithm that its caller has asked for, or that the view of its attempt makes faster:
 // direct where a member is far from the coordinator, at most 64 members take part, and each link of the group works; in
-// a grid where more members take part in a call that has one, and is neither encoded nor weighted; else the ring. A
-// broadcast or a reduce of many bytes goes around the ring, too. Computed from the view alone, a second time (rule 57
-// of docs/protocol.md).
+// a grid where more members take part in a call that is neither encoded nor weighted; else the ring. A broadcast or a
+// reduce of many bytes goes around the ring, too. Computed from the view alone, a second time (rule 57 of
+// docs/protocol.md).
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,8 @@ inline Complaint check_choice(const Call& call, const wire::View* attempt, bool 
       members > 64 ? oracle::way_of_root_in_grid(bytes, members) : oracle::way_of_root(bytes, members);
   const bool pays = !oracle::may_go_straight(call.request.collective) || of_root != oracle::RootWay::kAround;
   const bool direct = far && works && members <= 64 && tensors * members <= 524'288 && pays;
-  const bool grid = far && works && members > 64 && tensors <= 131'072 && oracle::has_grid(call.request.collective) &&
-                    !oracle::is_encoded(call.request) && pays;
+  const bool few = oracle::may_go_straight(call.request.collective) ? tensors * members <= 524'288 : tensors <= 131'072;
+  const bool grid = far && works && members > 64 && few && !oracle::is_encoded(call.request) && pays;
   return takes(direct ? wire::Algorithm::kDirect
                : grid ? wire::Algorithm::kGrid
                       : wire::Algorithm::kRing,

@@ -453,14 +453,26 @@ auto root_of(const CommittedRound& round) {
                       [&](const Call* call) { return call->peer == round.call.request.root; });
 }
 
-// The root has the fold of all contributions, in the order of the ring, its own last; the others have nothing.
+// The root has the fold of all contributions, in the order of the ring, its own last; the others have nothing. In a
+// grid the order is that of the root's tree, or, of many bytes, in each chunk that of its owner's.
 Complaint check_reduce(const CommittedRound& round) {
   const auto& tensors = round.call.request.tensors;
   const auto root = root_of(round);
   if (root == round.contributors.end()) return round.place(0, {}) + ": the root is not among the contributors";
   if ((*root)->peer != round.call.peer) return {};
   const auto rank = static_cast<std::uint64_t>(root - round.contributors.begin());
+  const bool chunks =
+      oracle::is_grid(round.outcome) &&
+      oracle::way_of_root_in_grid(oracle::bytes_of(round.call.request), round.world()) != oracle::RootWay::kStraight;
+  const std::uint64_t width = size_of(round.call.request.type);
+  const std::vector<std::uint64_t> owners = round.owners();
   for (std::size_t t = 0; t < tensors.size(); ++t) {
+    for (std::uint64_t number = 0; chunks && number < owners.size(); ++number) {
+      const Elements chunk = oracle::chunk_of(number, owners.size(), tensors[t].count);
+      const BufferRef where = tensors[t].recv.slice(chunk.begin * width, chunk.size() * width);
+      if (Complaint bad = check_folded(round, t, owners[number], chunk, where)) return bad;
+    }
+    if (chunks) continue;
     if (Complaint bad = check_folded(round, t, rank, {0, tensors[t].count}, tensors[t].recv)) return bad;
   }
   return {};

@@ -94,11 +94,12 @@ class Trip {
       return {owner(grid_.owner(0), work.count)};
     }
     std::vector<Owner> owners;
-    for (std::uint32_t index = 0; index < grid_.owners(); ++index) {
-      const std::uint64_t elements = work.collective == Collective::kAllGather
-                                         ? work.count
-                                         : ring::chunk_of(index, grid_.owners(), work.count).size();
-      if (elements > 0) owners.push_back(owner(grid_.owner(index), elements));
+    const bool all = work.collective == Collective::kAllGather || work.collective == Collective::kReduceScatter;
+    const std::uint32_t number = all ? world_ : grid_.owners();
+    for (std::uint32_t index = 0; index < number; ++index) {
+      const std::uint64_t elements =
+          work.collective == Collective::kAllGather ? work.count : ring::chunk_of(index, number, work.count).size();
+      if (elements > 0) owners.push_back(owner(all ? index : grid_.owner(index), elements));
     }
     return owners;
   }

@@ -21,9 +21,7 @@ wire::Descriptor descriptor_of(const Work& work) {
 
 std::uint32_t world_of(const peer::Cohort::Roster& roster) { return static_cast<std::uint32_t>(roster.ring->size()); }
 
-bool has_grid(const Work& work) {
-  return wire::has_grid(work.collective) && work.formats.native() && !request_of(work).weight;
-}
+bool has_grid(const Work& work) { return work.formats.native() && !request_of(work).weight; }
 
 // Whether a caller may ask for it, among so many members, or the library may choose it.
 bool is_allowed(const Work& work, Algorithm algorithm, std::uint32_t world) {
@@ -31,8 +29,7 @@ bool is_allowed(const Work& work, Algorithm algorithm, std::uint32_t world) {
   // Small calls among more have no room for all contributions (ring::direct_room).
   if (algorithm == Algorithm::kDirect && world > kMaxMeshed) return false;
   if (algorithm == Algorithm::kGrid && ring::Grid::square(world).rows() == 1) return false;
-  if (work.collective != wire::Collective::kAllReduce)
-    return algorithm != Algorithm::kGrid || wire::has_grid(work.collective);
+  if (work.collective != wire::Collective::kAllReduce) return true;
   Work asked = work;
   asked.algorithm = algorithm;
   return !ring::validate_encoding(request_of(asked));

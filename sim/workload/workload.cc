@@ -326,7 +326,7 @@ Request App::request_of(std::uint64_t op) {
       const bool grid = plan_.program.grids && dice_.permille(500, Purpose::kOp, step_, op, 97);
       request.algorithm = grid ? wire::Algorithm::kGrid : wire::Algorithm::kDirect;
     }
-  } else if (wire::has_grid(request.collective) && plan_.program.grids) {  // some of them in a grid
+  } else if (wire::has_choice(request.collective) && plan_.program.grids) {  // some of them in a grid
     if (dice_.permille(250, Purpose::kOp, step_, op, 97)) request.algorithm = wire::Algorithm::kGrid;
   }
   return request;

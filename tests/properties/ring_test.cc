@@ -344,10 +344,52 @@ test::Bytes fold_ending_at(const OtherCase& c, std::uint32_t last) {
   return folded;
 }
 
+// In a grid: what a rank has added up in all elements, for this owner.
+test::Bytes sum_below(const OtherCase& c, const ring::Grid& grid, std::uint32_t rank, std::uint32_t owner) {
+  test::Bytes sum;
+  const auto add = [&](const test::Bytes& term) {
+    if (sum.empty())
+      sum = term;
+    else
+      reference::fold(c.request.type, c.request.op, sum, sum, term);
+  };
+  for (std::uint32_t i = 0; i < grid.children(rank, owner); ++i)
+    add(sum_below(c, grid, grid.child(rank, owner, i), owner));
+  add(c.inputs[rank]);
+  return sum;
+}
+
+test::Bytes fold_of_owner(const OtherCase& c, std::uint32_t owner, wire::Algorithm algorithm) {
+  if (algorithm != wire::Algorithm::kGrid) return fold_ending_at(c, owner);
+  test::Bytes sum = sum_below(c, ring::Grid::square(c.world), owner, owner);
+  if (c.request.op == ReduceOp::kAvg && c.world > 1) reference::divide(c.request.type, sum, c.world);
+  return sum;
+}
+
+// In a grid each chunk of a reduce of many bytes is folded in the order of its owner.
+test::Bytes reduced(const OtherCase& c, wire::Algorithm algorithm) {
+  const bool in_chunks =
+      algorithm == wire::Algorithm::kGrid && ring::is_cut(algorithm, c.inputs.front().size(), c.world);
+  if (!in_chunks) return fold_of_owner(c, c.root, algorithm);
+  const ring::Grid grid = ring::Grid::square(c.world);
+  test::Bytes result(c.inputs.front().size());
+  for (std::uint32_t index = 0; index < grid.owners(); ++index) {
+    const test::Bytes folded = fold_of_owner(c, grid.owner(index), algorithm);
+    std::size_t base = 0;
+    for (const ring::Tensor& tensor : c.request.tensors) {
+      const Chunk chunk = chunk_of(index, grid.owners(), tensor.count);
+      const auto from = static_cast<std::ptrdiff_t>((base + chunk.begin) * c.width());
+      std::copy_n(folded.begin() + from, chunk.size() * c.width(), result.begin() + from);
+      base += tensor.count;
+    }
+  }
+  return result;
+}
+
 // The bytes that the rank has in the end: empty where the rank gets no result.
-test::Bytes expected_of(const OtherCase& c, std::uint32_t rank) {
+test::Bytes expected_of(const OtherCase& c, std::uint32_t rank, wire::Algorithm algorithm) {
   switch (c.request.collective) {
-    case Collective::kReduce: return rank == c.root ? fold_ending_at(c, c.root) : test::Bytes{};
+    case Collective::kReduce: return rank == c.root ? reduced(c, algorithm) : test::Bytes{};
     case Collective::kBroadcast: return c.inputs[c.root];
     case Collective::kAllGather: {
       test::Bytes all;
@@ -357,7 +399,7 @@ test::Bytes expected_of(const OtherCase& c, std::uint32_t rank) {
     default: break;
   }
   const Chunk chunk = chunk_of(rank, c.world, c.request.tensors.front().count);
-  const test::Bytes folded = fold_ending_at(c, rank);
+  const test::Bytes folded = fold_of_owner(c, rank, algorithm);
   const auto at = [&](std::uint64_t element) {
     return folded.begin() + static_cast<std::ptrdiff_t>(element * c.width());
   };
@@ -369,9 +411,7 @@ test::Bytes expected_of(const OtherCase& c, std::uint32_t rank) {
 void check_all_ways(Collective collective, std::uint64_t seed) {
   OtherCase c = any_other(collective, seed);
   const wire::Algorithm far = ring::choose(ring::descriptor_of(c.request, 0), c.world, ring::Reach::kAll);
-  std::vector<wire::Algorithm> ways = {wire::Algorithm::kRing, far};
-  if (wire::has_grid(collective)) ways.push_back(wire::Algorithm::kGrid);
-  for (const wire::Algorithm algorithm : ways) {
+  for (const wire::Algorithm algorithm : {wire::Algorithm::kRing, far, wire::Algorithm::kGrid}) {
     if (algorithm == wire::Algorithm::kGrid) c.request.algorithm = algorithm;
     const ring::Segmenting segmenting{c.segment_bytes, {}, {}, algorithm, 0, 0};
     support::RingOfOperations ring(c.request, c.world, c.in_place, segmenting, c.seed, {}, false, c.root, c.blocks);
@@ -385,7 +425,7 @@ void check_all_ways(Collective collective, std::uint64_t seed) {
     ring.run();
     expect_complete(ring, c.world);
     for (std::uint32_t rank = 0; rank < c.world; ++rank) {
-      const test::Bytes expected = expected_of(c, rank);
+      const test::Bytes expected = expected_of(c, rank, algorithm);
       const std::span all = c.in_place ? std::span(ring.input(rank)) : ring.received(rank);
       RC_ASSERT(all.size() >= expected.size());
       const bool same = std::ranges::equal(all.first(expected.size()), expected);

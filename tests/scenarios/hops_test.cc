@@ -197,6 +197,21 @@ TEST(HopsInAGrid, ABroadcastOfAMibHasSeven) {
   expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kBroadcast, n, kMib); }, 7);
 }
 
+// To the relays, to the root, done, commit: a small contribution needs no ready.
+TEST(HopsInAGrid, AReduceHasFour) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kReduce, n, kElements); }, 4);
+}
+
+// To the relays, to the owners, to the relays in the root's row, to the root, done, commit.
+TEST(HopsInAGrid, AReduceOfAMibHasSix) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kReduce, n, kMib); }, 6);
+}
+
+// To the relays, to the owners, done, commit.
+TEST(HopsInAGrid, AReduceScatterHasFour) {
+  expect_hops_in_a_grid([](std::uint32_t n) { return call_of(wire::Collective::kReduceScatter, n, kElements); }, 4);
+}
+
 // The calls of DiLoCo's outer step when a newcomer waits: each needs the result of the one before.
 TEST_P(Hops, AnOuterStepThatAdmitsANewcomerHasTwentyOne) {
   FarMembers far(members() - 1, 1);

@@ -72,7 +72,7 @@ class FieldFiller {
     if (wire::has_blocks(m.collective)) m.count = m.layout = 0;
     const bool all_reduces = m.collective == wire::Collective::kAllReduce;
     const bool plain = m.formats.native() && !m.weighted;
-    const bool in_grid = m.algorithm == wire::Algorithm::kGrid && wire::has_grid(m.collective);
+    const bool in_grid = m.algorithm == wire::Algorithm::kGrid && wire::has_choice(m.collective);
     if (!all_reduces && wire::has_owners(m.algorithm) && !in_grid) m.algorithm = wire::Algorithm::kRing;
     if (all_reduces && m.type == DataType::kF32 && !plain && m.algorithm == wire::Algorithm::kGrid)
       m.algorithm = wire::Algorithm::kDirect;

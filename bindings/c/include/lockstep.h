@@ -216,8 +216,8 @@ LOCKSTEP_API const char* lockstep_wire_format_name(lockstep_wire_format format);
  * weights only.
  * AUTO: DIRECT if contributions travel in less than 8 bits, which are too few for repeated rounding. Else, where a
  * member is 1 ms or more from the coordinator and all links work: DIRECT in a group of at most 64 members, and in a
- * larger one GRID without wire formats and weights. Else RING. All members choose alike. Other collectives are AUTO:
- * all-gather and broadcast have a GRID, too; a broadcast or a reduce of many bytes takes the RING. */
+ * larger one GRID without wire formats and weights. Else RING. All members choose alike. Reduce-scatter, all-gather,
+ * broadcast and reduce are AUTO, too; a broadcast or a reduce of many bytes takes the RING. */
 typedef enum lockstep_algorithm {
   LOCKSTEP_ALGORITHM_AUTO = 0,
   LOCKSTEP_ALGORITHM_RING = 1,
@@ -699,7 +699,8 @@ typedef struct lockstep_reduce_scatter_args {
 #define LOCKSTEP_REDUCE_SCATTER_ARGS_INIT \
   { sizeof(lockstep_reduce_scatter_args), NULL, NULL, 0, 0, LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0 }
 
-/* Each peer sends (n-1)/n of the tensor's bytes. Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
+/* Each peer sends (n-1)/n of the tensor's bytes. Memory: a copy of the tensor for partial sums, and a quarter of it.
+ * Errors: common ones, PEER_LOST, WORLD_CHANGED, BUFFER_TOO_SMALL. */
 LOCKSTEP_API lockstep_status lockstep_reduce_scatter(lockstep_comm* comm, const lockstep_reduce_scatter_args* args,
                                                      lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_reduce_scatter_async(lockstep_comm* comm,
@@ -778,9 +779,10 @@ typedef struct lockstep_reduce_args {
         LOCKSTEP_U8, LOCKSTEP_SUM, 0, 0, 0                                                                    \
   }
 
-/* Each peer but the root sends the tensors' bytes once. Memory: a copy of the tensors for partial sums. Contributions
- * are added in the order of the ring, the root's last. Errors: common ones, PEER_LOST, WORLD_CHANGED; BUFFER_TOO_SMALL
- * if the root gives no `recv`; INVALID_ARGUMENT if the root is no member of the group. */
+/* Each peer but the root sends the tensors' bytes once. Memory: a copy of the tensors for partial sums, and a quarter
+ * of them. Contributions are added in the order of the ring, the root's last; with GRID in an order of its own. Errors:
+ * common ones, PEER_LOST, WORLD_CHANGED; BUFFER_TOO_SMALL if the root gives no `recv`; INVALID_ARGUMENT if the root is
+ * no member of the group. */
 LOCKSTEP_API lockstep_status lockstep_reduce(lockstep_comm* comm, const lockstep_reduce_args* args,
                                              lockstep_result* result);
 LOCKSTEP_API lockstep_status lockstep_reduce_async(lockstep_comm* comm, const lockstep_reduce_args* args,

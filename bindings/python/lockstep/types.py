@@ -114,8 +114,8 @@ class Algorithm(str, enum.Enum):
     wire format rounds it once: 2 hops. GRID sends them by relays, so that a member has about 2 sqrt(n) links: 4 hops,
     no wire formats and weights; it adds in an order of its own. AUTO is DIRECT if `up` has less than 8 bits. Else,
     where a member is 1 ms or more from the coordinator and all links work, it is DIRECT in a group of at most 64
-    members, and GRID in a larger one, without wire formats and weights. Else RING. Other collectives are AUTO:
-    all-gather and broadcast have a GRID, too; a broadcast or a reduce of many bytes takes the RING.
+    members, and GRID in a larger one, without wire formats and weights. Else RING. Reduce-scatter, all-gather,
+    broadcast and reduce are AUTO, too; a broadcast or a reduce of many bytes takes the RING.
     """
 
     AUTO = "auto"

@@ -10,6 +10,7 @@
 
 #include "core/buffers/buffer_ref.h"
 #include "core/ring/choice.h"
+#include "core/wire/limits.h"
 
 namespace lockstep::ring {
 namespace {
@@ -823,15 +824,87 @@ TEST(DirectOperation, OnlyACallThatMayGoDirectHasRoom) {
   EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kBroadcast), 0U);
 }
 
+// In a grid the root has links to its row and its column only: relays tell it of the others (rule 13).
+TEST(DirectOperation, TheRootOfABroadcastInAGridIsDoneOnceAllHaveLaunched) {
+  ring::Request request;
+  request.collective = wire::Collective::kBroadcast;
+  request.tensors = {{{}, {BufferId{17}, 0, 100}, 100}};
+  DirectOperation root(request, Rank{0}, 9, 0, {}, {.algorithm = wire::Algorithm::kGrid});
+  std::vector<KernelJob> jobs;
+  for (const std::uint32_t linked : {1U, 2U, 3U, 6U}) EXPECT_TRUE(root.grant(Rank{linked}, {}, kOnly, kFirst));
+  root.prepare(jobs);
+  ASSERT_EQ(jobs.size(), 1U);
+  root.job_done(jobs.front().token, {true, kChecksum}, jobs);
+  for (const std::uint32_t linked : {1U, 2U, 3U, 6U}) EXPECT_TRUE(root.next(Rank{linked}, kOnly, kFirst));
+  for (const std::uint32_t other : {4U, 5U, 7U, 8U, 4U}) {
+    EXPECT_EQ(root.complete(), other == 4 && root.has_launched(Rank{8}));
+    root.learn_launch(Rank{other});
+    EXPECT_FALSE(root.has_next(Rank{other}));
+  }
+  EXPECT_TRUE(root.complete());
+}
+
+// The rank between the root and the owner of a chunk, which is in another row, passes the chunk on to the owner and to
+// its own row, and gets no final.
+TEST(DirectOperation, ARelayInTheRowOfTheRootHasAChunkByPassingItOn) {
+  ring::Request request;
+  request.collective = wire::Collective::kBroadcast;
+  request.tensors = {{{}, {BufferId{17}, 0, 9 * kMiB}, 9 * kMiB}};
+  DirectOperation relay(request, Rank{1}, 9, 0, {}, {1U << 20U, {}, {}, wire::Algorithm::kGrid});
+  const auto piece = static_cast<std::uint32_t>(std::ranges::find(relay.pieces(), 4U, &Piece::owner) -
+                                                relay.pieces().begin());  // rank 4 is below rank 1
+  std::vector<KernelJob> jobs;
+  for (const std::uint32_t linked : {0U, 2U, 4U, 7U}) EXPECT_TRUE(relay.grant(Rank{linked}, {}, kOnly, kFirst));
+  const wire::Segment segment{{}, {}, Phase::kReduceScatter, SegmentIndex{piece}, relay.pieces()[piece].length};
+  EXPECT_EQ(relay.begin(Rank{2}, segment, kFirst, jobs).landing, Landing::kNonsense);  // not the root
+  EXPECT_EQ(relay.begin(Rank{0}, segment, kFirst, jobs).landing, Landing::kPlace);
+  relay.landed(Rank{0}, segment, false, kChecksum, jobs);
+  ASSERT_EQ(jobs.size(), 1U);
+  relay.job_done(jobs.front().token, {true, kChecksum}, jobs);
+  const auto to_owner = relay.next(Rank{4}, kOnly, kFirst);
+  ASSERT_TRUE(to_owner);
+  EXPECT_EQ(to_owner->phase, Phase::kReduceScatter);
+  const auto to_row = relay.next(Rank{2}, kOnly, kFirst);
+  ASSERT_TRUE(to_row);
+  EXPECT_EQ(to_row->phase, Phase::kAllGather);
+  EXPECT_FALSE(relay.has_next(Rank{0}));
+  wire::Segment final = segment;
+  final.phase = Phase::kAllGather;
+  EXPECT_EQ(relay.begin(Rank{4}, final, kFirst, jobs).landing, Landing::kNonsense);
+}
+
 // Their contributions lie in the scratch of the tensors: there is room for the elements that do not divide by the
-// ranks, and for contributions that go straight to the root.
-TEST(DirectOperation, AReduceScatterAndAReduceHaveLittleMoreThanTheirScratch) {
-  constexpr std::uint64_t kOdd = 64;  // bytes of u8, for each tensor
-  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduceScatter), kOdd);
-  EXPECT_EQ(room_of({kMiB, kMiB, 0}, {}, wire::Collective::kReduceScatter), 3 * kOdd);
-  EXPECT_EQ(room_of({100}, {}, wire::Collective::kReduce), kOdd + std::uint64_t{64} * 100);
-  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduce), kOdd + 2 * kMiB);
-  EXPECT_EQ(room_of({kMiB + 1}, {}, wire::Collective::kReduce), kOdd) << "goes through owners";
+// ranks, for the sums of relays, and for contributions that go straight to the root.
+TEST(DirectOperation, AReduceScatterAndAReduceHaveAQuarterMoreThanTheirScratch) {
+  constexpr std::uint64_t kOdd = 128;  // bytes of u8, for each tensor
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduceScatter), kOdd + kMiB / 4);
+  EXPECT_EQ(room_of({kMiB}, wire::Algorithm::kGrid, wire::Collective::kReduceScatter), kOdd + kMiB);
+  EXPECT_EQ(room_of({kMiB, kMiB, 0}, {}, wire::Collective::kReduceScatter), 3 * kOdd + kMiB / 2);
+  EXPECT_EQ(room_of({100}, {}, wire::Collective::kReduce), kOdd + 25 + std::uint64_t{64} * 100);
+  EXPECT_EQ(room_of({kMiB}, {}, wire::Collective::kReduce), kOdd + kMiB / 4 + 2 * kMiB);
+  EXPECT_EQ(room_of({kMiB + 4}, {}, wire::Collective::kReduce), kOdd + kMiB / 4 + 1) << "goes through owners";
+}
+
+// In a grid: whatever the view of many members chooses, and a grid of any size whose caller asks for it.
+TEST(DirectOperation, EveryRankHasRoomForWhatGoesInAGrid) {
+  for (const auto collective : {wire::Collective::kReduceScatter, wire::Collective::kReduce}) {
+    for (std::uint32_t world = 2; world <= 1024; world += world < 90 ? 1 : 89) {
+      for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{world} + 1, std::uint64_t{2} * world - 1,
+                                        std::uint64_t{20'011}, 2 * kMiB / (world + 1), kMiB, kMiB + world / 2}) {
+        ring::Request request;
+        request.collective = collective;
+        if (world <= kMaxMeshed) request.algorithm = wire::Algorithm::kGrid;
+        request.tensors = {{{BufferId{1}, 0, bytes}, {BufferId{2}, 0, bytes}, bytes}};
+        request.scratch = {BufferId{3}, 0, ring::scratch_bytes(request)};
+        ASSERT_EQ(choose(descriptor_of(request, 0), world, Reach::kGrid), wire::Algorithm::kGrid);
+        const std::uint32_t step = world < 90 ? 1 : 23;
+        for (std::uint32_t rank = 0; rank < world; rank += step) {  // it asserts that its contributions have room
+          const DirectOperation operation(request, Rank{rank}, world, 1, {}, {.algorithm = wire::Algorithm::kGrid});
+          EXPECT_FALSE(operation.pieces().empty());
+        }
+      }
+    }
+  }
 }
 
 // Whatever goes direct fits the scratch that the caller has lent before the view chose.
@@ -878,19 +951,23 @@ TEST(AlgorithmChoice, ABroadcastOfManyBytesGoesAroundTheRing) {
 
 TEST(AlgorithmChoice, MoreFarMembersTakeAGrid) {
   using wire::Algorithm;
-  const auto chosen = [&](wire::Collective collective, std::uint64_t bytes) {
+  const auto chosen = [&](wire::Collective collective, std::uint64_t bytes, std::uint32_t tensors = 1) {
     wire::Descriptor what;
     what.collective = collective;
-    what.tensors = 1;
+    what.tensors = tensors;
     what.count = bytes;
     what.algorithm = Algorithm::kAuto;
     return choose(what, 100, Reach::kGrid);
   };
+  EXPECT_EQ(chosen(wire::Collective::kReduce, kMiB, 5242), Algorithm::kGrid);
+  EXPECT_EQ(chosen(wire::Collective::kReduce, kMiB, 5243), Algorithm::kRing) << "too many segments for the root";
   EXPECT_EQ(chosen(wire::Collective::kAllGather, 0), Algorithm::kGrid);
   EXPECT_EQ(chosen(wire::Collective::kBroadcast, 95 * kMiB), Algorithm::kGrid);
   EXPECT_EQ(chosen(wire::Collective::kBroadcast, 95 * kMiB + 1), Algorithm::kRing) << "bytes outweigh the hops";
-  EXPECT_TRUE(goes_straight_in_grid(kMiB / 8, 100));
-  EXPECT_FALSE(goes_straight_in_grid(kMiB / 8 + 1, 100)) << "the root has 18 links";
+  EXPECT_EQ(chosen(wire::Collective::kReduce, 95 * kMiB), Algorithm::kGrid);
+  EXPECT_EQ(chosen(wire::Collective::kReduceScatter, 95 * kMiB + 1), Algorithm::kGrid);
+  EXPECT_TRUE(goes_straight_in_grid(2 * kMiB / 17, 100));
+  EXPECT_FALSE(goes_straight_in_grid(2 * kMiB / 17 + 1, 100)) << "the root has 18 links";
 }
 
 TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
@@ -916,9 +993,6 @@ TEST(AlgorithmChoice, AsksTheViewIfTheCallerDoesNotCare) {
   what.formats.up = WireFormat::kF16;
   EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing) << "a relay would encode again";
   what.formats = {};
-  what.collective = wire::Collective::kReduceScatter;
-  EXPECT_EQ(choose(what, 1024, Reach::kGrid), Algorithm::kRing);
-  what.collective = wire::Collective::kAllReduce;
   for (const Reach reach : {Reach::kNeighbours, Reach::kGrid, Reach::kAll}) {
     what.algorithm = Algorithm::kRing;
     EXPECT_EQ(choose(what, 64, reach), Algorithm::kRing);
