@@ -134,7 +134,7 @@ void Greetings::tell_launch(const Round& round, Rank of) {
   const Attempt& attempt = *round.attempt;
   if (!attempt.in_grid() || round.request.collective != wire::Collective::kBroadcast) return;
   const Rank root{*round.root()};
-  if (!is_between(attempt, root, of)) return;
+  if (!is_between(attempt, root, of) || !attempt.operation->has_launched(root)) return;
   context_.mesh.say(attempt.peer_at(root), wire::RankParameter{*round.key, round.generation, of, 0});
 }
 

@@ -49,8 +49,8 @@ class Greetings {
   void tell_rank_parameters(const Round& round, PeerId to);
   // True: all rank parameters are known now.
   [[nodiscard]] bool learn_rank_parameter(Round& round, Rank rank, std::uint64_t value);
-  // A broadcast in a grid: this rank may stand between another one and the root, and then tells the root that the other
-  // has launched the round; or which ones have. Does nothing in any other round.
+  // A broadcast in a grid: this rank may stand between another one and the root, and then tells the root, once the root
+  // has launched the round, that the other has, too; or which ones have. Does nothing in any other round.
   void tell_launch(const Round& round, Rank of);
   void tell_launches(const Round& round, PeerId to);
 

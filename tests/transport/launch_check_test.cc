@@ -275,8 +275,9 @@ TEST_F(LaunchCheck, OnlyTheRootOfAReduceHasRoom) {
   const Prepared other(args_of(Collective::kReduce, {{a, nullptr, 3, 0}, {a + 3, nullptr, 3, 0}}));
   EXPECT_EQ(root.request->tensors.front().recv.length, 24U);
   EXPECT_EQ(other.request->tensors.front().recv.length, 0U);
-  // The sums; and room for 64 ranks: an element of each that does not divide, and contributions straight to the root.
-  EXPECT_EQ(root.request->scratch.length, 24U + 64 * 4 + 64 * 24);
+  // The sums; and room for elements that do not divide, for sums of relays, and for contributions of 64 ranks straight
+  // to the root.
+  EXPECT_EQ(root.request->scratch.length, 24U + 2 * 64 * 4 + 24 / 4 + 64 * 24);
   EXPECT_TRUE(other.loans.joined.empty());
 }
 
