@@ -114,6 +114,8 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a relay of a grid adds its own contribution first, and not last") \
   X(kFinalStaysAtTheRelay, "final-stays-at-the-relay", "L1 L2 L4", kCommon, \
     "a relay of a grid keeps finals to itself") \
+  X(kLaunchesNotPassedOn, "launches-not-passed-on", "L1 L2 L4", kCommon, \
+    "a relay of a grid does not tell the root of a broadcast who has launched it") \
   X(kRootDoneUnasked, "root-done-unasked", "S2", kNeedle, \
     "the root of a direct broadcast is done before all have launched the round") \
   X(kBlocksReversed, "blocks-reversed", "S2", kCommon, "the blocks of an exchange lie in the reverse order of ranks") \

@@ -135,6 +135,7 @@ void Greetings::tell_launch(const Round& round, Rank of) {
   if (!attempt.in_grid() || round.request.collective != wire::Collective::kBroadcast) return;
   const Rank root{*round.root()};
   if (!is_between(attempt, root, of) || !attempt.operation->has_launched(root)) return;
+  if (mutant(Mutant::kLaunchesNotPassedOn)) return;
   context_.mesh.say(attempt.peer_at(root), wire::RankParameter{*round.key, round.generation, of, 0});
 }
 
