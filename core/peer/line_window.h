@@ -13,16 +13,15 @@ namespace lockstep::peer {
 // The stripes to each other host. Each of them carries a segment while the next one waits.
 struct StripesNow {
   std::uint16_t wanted = 0;
-  std::uint16_t configured = 0;  // more are wanted where packets are lost (rule 60)
+  bool on_trial = false;  // half as many were wanted when the rate was measured (rule 60)
 };
 
 // `rate`: of the line; 0: not known, and `first` bytes are under way to begin with. `round_trip`: to the farthest other
 // host.
 inline ring::UnderWay that_fills(ring::Rate rate, Duration round_trip, StripesNow stripes, std::uint64_t first) {
-  // Half of what a line carries are contributions, and a final comes after a round trip and the time in queues. Where
-  // packets are lost, a stream may wait for one that is sent again, and the rate that was measured with few streams
-  // must not hold more of them back.
-  const std::uint64_t round_trips = stripes.wanted > stripes.configured ? 4 : 2;
+  // Half of what a line carries are contributions, and a final comes after a round trip and the time in queues. The
+  // rate of few streams must not hold back twice as many.
+  const std::uint64_t round_trips = stripes.on_trial ? 4 : 2;
   constexpr Duration kLongest = seconds(4);
   constexpr std::uint32_t kSegmentsPerStripe = 2;
   const std::uint32_t segments = kSegmentsPerStripe * stripes.wanted;

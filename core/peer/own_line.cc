@@ -55,7 +55,7 @@ std::optional<ring::UnderWay> OwnLine::under_way(const Links& links) const {
   Duration farthest;
   for (const auto& [peer, link] : links) farthest = std::max(farthest, link.round_trip);
   if (farthest == Duration{}) return std::nullopt;
-  return that_fills(capped(rate_.best()), farthest, {wanted_stripes(links), first_stripes_}, first_bytes_);
+  return that_fills(capped(rate_.best()), farthest, {wanted_stripes(links), stream_count_.on_trial()}, first_bytes_);
 }
 
 }  // namespace lockstep::peer

@@ -28,10 +28,12 @@ class StreamCount {
         window_(window, bytes) {}
 
   [[nodiscard]] std::uint16_t wanted() const { return now_; }
+  // Whether these are twice as many as before, and it is not known yet whether that pays.
+  [[nodiscard]] bool on_trial() const { return before_ != 0; }
 
   // See BusyWindow::written().
   void written(const io::Written& all, std::uint64_t bytes, Instant now) {
-    if (now_ >= most_ && !trying() && !mutant(Mutant::kStreamsUnlimited)) return;
+    if (now_ >= most_ && !on_trial() && !mutant(Mutant::kStreamsUnlimited)) return;
     if (const auto carried = window_.written(all, bytes, now)) take(*carried, now);
   }
 
@@ -42,8 +44,6 @@ class StreamCount {
   }
 
  private:
-  [[nodiscard]] bool trying() const { return before_ != 0; }
-
   void take(const BusyWindow::Carried& carried, Instant now) {
     if (warming_ > 0) {
       warming_ -= 1;
@@ -59,7 +59,7 @@ class StreamCount {
   }
 
   void decide(const BusyWindow::Carried& carried, Instant now) {
-    if (trying()) {
+    if (on_trial()) {
       const bool pays = carried.rate() * kPercent >= rate_before_ * kLeastGain;
       if (pays) {
         pause_ = first_pause_;
