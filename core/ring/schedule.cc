@@ -135,6 +135,8 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
   std::vector<Piece> pieces;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   const Owners owners(collective, world, segmenting);
+  const std::uint32_t number = owners.number();
+  LOCKSTEP_ASSERT(number > 0);
   for (std::uint32_t tensor = 0; tensor < counts.size(); ++tensor) {
     const std::uint64_t count = counts[tensor];
     if (of_root) {
@@ -149,13 +151,13 @@ std::vector<Piece> cut(wire::Collective collective, std::span<const std::uint64_
                 segmenting.formats);
     };
     if (goes_whole(collective, count, element_bytes, segmenting.configured)) {
-      cut_chunk(owners.rank(tensor % owners.number()), {0, count}, kWholeBytes);
+      cut_chunk(owners.rank(tensor % number), {0, count}, kWholeBytes);
       continue;
     }
-    const std::uint32_t segment = segment_of_tensor(count, owners.number(), element_bytes, world, segmenting);
-    for (std::uint32_t owner = 0; owner < owners.number(); ++owner) {
-      Chunk chunk = chunk_of(owner, owners.number(), count);
-      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / owners.number();
+    const std::uint32_t segment = segment_of_tensor(count, number, element_bytes, world, segmenting);
+    for (std::uint32_t owner = 0; owner < number; ++owner) {
+      Chunk chunk = chunk_of(owner, number, count);
+      if (mutant(Mutant::kRemainderSkipped)) chunk.end = chunk.begin + count / number;
       cut_chunk(owners.rank(owner), chunk, segment);
     }
   }
@@ -170,6 +172,7 @@ std::uint64_t segments_in(wire::Collective collective, std::span<const std::uint
   std::uint64_t segments = 0;
   const bool of_root = is_of_root(collective, counts, element_bytes, world, segmenting);
   const std::uint32_t owners = Owners(collective, world, segmenting).number();
+  LOCKSTEP_ASSERT(owners > 0);
   for (const std::uint64_t count : counts) {
     if (of_root) {
       const std::uint64_t bytes = count * element_bytes;
