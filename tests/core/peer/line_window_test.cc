@@ -9,15 +9,15 @@ namespace lockstep::peer {
 namespace {
 
 constexpr std::uint64_t kMiB = 1U << 20U;
-constexpr StripesNow kTwo{2, false};
-constexpr StripesNow kMany{64, true};
+constexpr StripesNow kTwoStripes{2, false};
+constexpr StripesNow kManyStripes{64, true};
 
 TEST(LineWindow, IsAGuessWhileTheRateIsNotKnown) {
-  EXPECT_EQ(that_fills(0, milliseconds(80), kTwo, 2 * kMiB), (ring::UnderWay{2 * kMiB, 4, true}));
+  EXPECT_EQ(that_fills(0, milliseconds(80), kTwoStripes, 2 * kMiB), (ring::UnderWay{2 * kMiB, 4, true}));
 }
 
 TEST(LineWindow, IsWhatALineCarriesInTwoRoundTrips) {
-  EXPECT_EQ(that_fills(10 * 1024, milliseconds(100), kTwo, 1), (ring::UnderWay{2 * kMiB, 4, false}));
+  EXPECT_EQ(that_fills(10 * 1024, milliseconds(100), kTwoStripes, 1), (ring::UnderWay{2 * kMiB, 4, false}));
 }
 
 TEST(LineWindow, IsTwiceAsLargeWhileTwiceAsManyStreamsAreOnTrial) {
@@ -25,12 +25,12 @@ TEST(LineWindow, IsTwiceAsLargeWhileTwiceAsManyStreamsAreOnTrial) {
   EXPECT_EQ(that_fills(10 * 1024, milliseconds(100), {4, false}, 1).bytes, 2 * kMiB);
 }
 
-TEST(LineWindow, KeepsEachStripeBusy) { EXPECT_EQ(that_fills(1, milliseconds(1), kMany, 1).segments, 128U); }
+TEST(LineWindow, KeepsEachStripeBusy) { EXPECT_EQ(that_fills(1, milliseconds(1), kManyStripes, 1).segments, 128U); }
 
 TEST(LineWindow, NothingOverflows) {
   constexpr ring::Rate kFastest = std::numeric_limits<ring::Rate>::max();
-  EXPECT_EQ(that_fills(kFastest, seconds(4), kMany, 1).bytes, std::uint64_t{16} * kFastest * 1024);
-  EXPECT_EQ(that_fills(kFastest, seconds(4'000'000), kMany, 1).bytes, std::uint64_t{16} * kFastest * 1024);
+  EXPECT_EQ(that_fills(kFastest, seconds(4), kManyStripes, 1).bytes, std::uint64_t{16} * kFastest * 1024);
+  EXPECT_EQ(that_fills(kFastest, seconds(4'000'000), kManyStripes, 1).bytes, std::uint64_t{16} * kFastest * 1024);
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ TEST(OwnLine, WhatFillsItDependsOnTheFarthestNeighbourAndTheLimit) {
   const OwnLine line(limited_to(1'000 * kKibibyte));
   EXPECT_FALSE(line.under_way(links_to(2))) << "no round trip is known";
   Links links = links_to(2, milliseconds(10));
-  EXPECT_EQ(line.under_way(links)->bytes, 2 * 10 * kKibibyte);
+  EXPECT_EQ(line.under_way(links)->bytes, std::uint64_t{2} * 10 * kKibibyte);
   links.begin()->second.round_trip = milliseconds(50);
-  EXPECT_EQ(line.under_way(links)->bytes, 2 * 50 * kKibibyte);
+  EXPECT_EQ(line.under_way(links)->bytes, std::uint64_t{2} * 50 * kKibibyte);
 }
 
 TEST(OwnLine, AllLinksShare512Stripes) {
