@@ -16,7 +16,7 @@
 
 namespace lockstep::peer {
 
-// What the other peer of a link is.
+// The role of the other peer of a link.
 enum class Relation : std::uint8_t {
   kNeighbour,
   kSource,      // this peer prefetches from it
@@ -102,7 +102,7 @@ struct Flow {
   bool touched = false;          // named among the streams to be pumped
   std::uint32_t slow_beats = 0;  // for how many beats it has been slow
 
-  // What it wants may have changed: it is pumped at the end of the step.
+  // The channel may want to read or to write now: the mesh pumps it at the end of the step.
   void touch(std::vector<StreamId>& to_be_pumped) {
     if (!std::exchange(touched, true)) to_be_pumped.push_back(channel.stream());
   }

@@ -15,7 +15,7 @@ namespace lockstep::peer {
 
 class SegmentSender {
  public:
-  // What segments go on.
+  // The links and streams that carry the segments.
   struct Streams {
     Links& links;
     Flows& flows;

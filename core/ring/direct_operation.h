@@ -206,7 +206,7 @@ class DirectOperation final : public Operation {
   [[nodiscard]] bool may_go(const Other& other) const {
     return (other.granted || eager_) && !stopped_ && !other.ready.empty();
   }
-  // Whether the contribution to this piece, which is the next one for that rank, may be prepared now.
+  // Whether this rank may prepare its contribution to this piece now. No contribution to that owner comes before it.
   [[nodiscard]] bool may_prepare(const Other& other, std::size_t piece) const;
   void launched(Rank by, std::vector<KernelJob>& jobs);
   void note_launch(Other& other);

@@ -80,9 +80,7 @@ class Owners {
  public:
   Owners(wire::Collective collective, std::uint32_t world, const Segmenting& segmenting)
       : grid_(grid_of(segmenting.algorithm, world)),
-        number_(collective == wire::Collective::kReduceScatter ? world : grid_.owners()) {
-    LOCKSTEP_ASSERT(number_ > 0);
-  }
+        number_(collective == wire::Collective::kReduceScatter ? world : grid_.owners()) {}
   [[nodiscard]] std::uint32_t number() const { return number_; }
   [[nodiscard]] std::uint32_t rank(std::uint32_t index) const {
     return number_ == grid_.owners() ? grid_.owner(index) : index;

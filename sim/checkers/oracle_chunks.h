@@ -76,14 +76,14 @@ constexpr bool is_exchange(wire::Collective collective) {
 }
 
 // Bytes go around the ring, direct, or in a grid.
-constexpr bool has_two_ways(wire::Collective collective) {
+constexpr bool has_ways(wire::Collective collective) {
   return !is_exchange(collective) && collective != wire::Collective::kBarrier && collective != wire::Collective::kSync;
 }
 
 // The algorithm that the call asks for. AUTO is DIRECT if contributions travel in less than 8 bits; else the view of
 // the attempt chooses.
 inline wire::Algorithm asked(const ring::Request& request) {
-  if (!has_two_ways(request.collective)) return wire::Algorithm::kRing;
+  if (!has_ways(request.collective)) return wire::Algorithm::kRing;
   const bool coarse = row_of(request.formats.up).code_bits < 8;
   return request.algorithm.value_or(coarse ? wire::Algorithm::kDirect : wire::Algorithm::kAuto);
 }

@@ -21,7 +21,7 @@ namespace lockstep::sim {
 // may be bound, and then members of other groups count, too.
 inline Complaint check_choice(const Call& call, const wire::View* attempt, bool gangs) {
   const peer::Outcome& outcome = *call.outcome;
-  if (outcome.status != Status::kOk || !oracle::has_two_ways(call.request.collective) || attempt == nullptr) return {};
+  if (outcome.status != Status::kOk || !oracle::has_ways(call.request.collective) || attempt == nullptr) return {};
   const auto takes = [&](wire::Algorithm right, const std::string& why) -> Complaint {
     if (outcome.way.algorithm == right) return {};
     return text_of(outcome.round) + " went " + std::string(name_of(outcome.way.algorithm)) + " for " +

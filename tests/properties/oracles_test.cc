@@ -277,7 +277,7 @@ TEST(Oracle, KnowsWhichCollectivesHaveTwoWays) {
     ring::Request request;
     request.collective = static_cast<wire::Collective>(collective);
     if (request.collective == wire::Collective::kAllReduce) continue;
-    const bool has_two = oracle::has_two_ways(request.collective);
+    const bool has_two = oracle::has_ways(request.collective);
     EXPECT_EQ(wire::has_choice(request.collective), has_two);
     EXPECT_EQ(oracle::asked(request), has_two ? wire::Algorithm::kAuto : wire::Algorithm::kRing);
     EXPECT_EQ(ring::algorithm_of(request), oracle::asked(request));

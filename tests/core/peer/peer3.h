@@ -32,6 +32,15 @@ inline Options options(bool auto_admit = false) {
   return options;
 }
 
+inline Request direct_all_reduce() {
+  Request request;
+  request.collective = wire::Collective::kAllReduce;
+  request.type = DataType::kF32;
+  request.tag = Tag{7};
+  request.algorithm = wire::Algorithm::kDirect;
+  return request;
+}
+
 // The coordinator is so far away that members send Done to each other (rule 14).
 inline constexpr Duration kFar = milliseconds(20);
 

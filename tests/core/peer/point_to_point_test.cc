@@ -253,12 +253,7 @@ class TransfersAcross : public ::testing::Test {
   static constexpr PeerId kIsDialled{7, 7};
 
   TransfersAcross() {
-    Request direct;
-    direct.collective = wire::Collective::kAllReduce;
-    direct.type = DataType::kF32;
-    direct.tag = Tag{7};
-    direct.algorithm = wire::Algorithm::kDirect;
-    run.me.launch(direct, 12);
+    run.me.launch(direct_all_reduce(), 12);
     run.me.run();
   }
   // The greeting of the next dial to this member. Nothing: there is none.

@@ -377,12 +377,7 @@ struct Across : Lines {
   }
   FarEnd* open_next() { return Lines::open_next(kAcross); }
   void launch_direct() {
-    Request request;
-    request.collective = wire::Collective::kAllReduce;
-    request.type = DataType::kF32;
-    request.tag = Tag{7};
-    request.algorithm = wire::Algorithm::kDirect;
-    me.launch(request, 12);
+    me.launch(direct_all_reduce(), 12);
     me.run();
   }
 
@@ -526,12 +521,7 @@ TEST_F(GreetedAgain, TheNewUseIsTakenOnTheSameStream) {
 
 TEST_F(GreetedAgain, TheWelcomeIsFollowedByAnotherUseOfThisSide) {
   ASSERT_EQ(caller.last<wire::Link>(), nullptr);
-  Request request;
-  request.collective = wire::Collective::kAllReduce;
-  request.type = DataType::kF32;
-  request.tag = Tag{7};
-  request.algorithm = wire::Algorithm::kDirect;
-  run.me.launch(request, 12);
+  run.me.launch(direct_all_reduce(), 12);
   run.me.run();
   ASSERT_NE(caller.last<wire::LinkWelcome>(), nullptr);
   ASSERT_NE(caller.last<wire::Link>(), nullptr);

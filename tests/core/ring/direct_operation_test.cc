@@ -844,8 +844,8 @@ TEST(DirectOperation, TheRootOfABroadcastInAGridIsDoneOnceAllHaveLaunched) {
   EXPECT_TRUE(root.complete());
 }
 
-// The rank between the root and the owner of a chunk, which is in another row, passes the chunk on to the owner and to
-// its own row, and gets no final.
+// The owner of a chunk stands in another row than the root. The relay in the root's row passes the chunk on to the
+// owner and to its own row. The relay gets no final.
 TEST(DirectOperation, ARelayInTheRowOfTheRootHasAChunkByPassingItOn) {
   ring::Request request;
   request.collective = wire::Collective::kBroadcast;
