@@ -21,6 +21,7 @@
 #include "transport/address.h"
 #include "transport/driver_mutant.h"
 #include "transport/tcp_info.h"
+#include "transport/unsent_limit.h"
 
 namespace lockstep::transport {
 namespace {
@@ -39,9 +40,6 @@ constexpr int kUserTimeoutMs = 30'000;
 // Paths with at least this round trip are paced: their queues do not hold a window that is sent in one burst. Shorter
 // paths do not need pacing, which costs a timer.
 constexpr Duration kPacedRoundTrip = milliseconds(5);
-// What the kernel keeps of a paced path beyond what is on its way. A stream that was fast and has become slow would
-// otherwise take megabytes that faster streams could carry.
-constexpr int kMostUnsent = 64 * 1024;
 
 // Connections that may wait to be accepted; the kernel's limit (net.core.somaxconn) is 4096 by default.
 constexpr int kBacklog = 1024;
@@ -176,7 +174,7 @@ Connector::Path Connector::suit_to_path(Socket& socket) {
   const Duration round_trip = microseconds(tcp_info_of(socket.native_handle()).tcpi_rtt);  // 0: not known
   if (round_trip >= kPacedRoundTrip) {
     pace(socket);
-    set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kMostUnsent);
+    UnsentLimit::begin(socket.native_handle());
   }
   return {round_trip, congestion_control_.suit_to_path(socket.native_handle(), round_trip)};
 }

@@ -18,6 +18,7 @@
 #include "transport/clock.h"
 #include "transport/handler_memory.h"
 #include "transport/tcp_info.h"
+#include "transport/unsent_limit.h"
 
 namespace lockstep::transport {
 namespace {
@@ -62,8 +63,9 @@ struct StreamSet::Stream {
   bool open = false;                          // false: dialling
   CongestionUse::Control* control = nullptr;  // null: not known, or no socket
   std::uint64_t last_write = 0;               // of a tensor: its number in CongestionUse; 0: none yet
-  std::uint64_t lost = 0;                     // packets that were sent again, when the kernel was last asked
-  bool ended = false;                         // removed from streams_
+  UnsentLimit unsent;
+  std::uint64_t lost = 0;  // packets that were sent again, when the kernel was last asked
+  bool ended = false;      // removed from streams_
   bool doomed = false;
   io::CloseReason doom_reason = io::CloseReason::kReset;
   std::string doom_text;
@@ -338,8 +340,10 @@ std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
   for (const auto& [id, stream] : streams_) {
     if (!stream->open || stream->other != nullptr) continue;
     outstanding += outstanding_on(stream->socket);
-    const std::uint64_t lost = tcp_info_of(stream->socket.native_handle()).tcpi_total_retrans;
-    const std::uint64_t before = std::exchange(stream->lost, std::max(stream->lost, lost));
+    const tcp_info info = tcp_info_of(stream->socket.native_handle());
+    stream->unsent.suit_to(stream->socket.native_handle(), info);
+    const std::uint64_t before =
+        std::exchange(stream->lost, std::max<std::uint64_t>(stream->lost, info.tcpi_total_retrans));
     packets_lost_ += stream->lost - before;
   }
   const std::uint64_t all = bytes_written();

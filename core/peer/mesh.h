@@ -107,8 +107,8 @@ class Mesh {
 
   // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
-  // The rate of this peer's line, for a call that begins.
-  [[nodiscard]] ring::Rate line_rate() { return line_.rate_of_last_calls(); }
+  // What this peer tells about its line, for a call that begins.
+  [[nodiscard]] ring::LineReport line() { return line_.report(); }
   // Returns how many contributions fill this peer's line (rule 61). Empty while no round trip is known.
   [[nodiscard]] std::optional<ring::UnderWay> under_way() const { return line_.under_way(links_); }
 

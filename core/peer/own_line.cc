@@ -22,7 +22,7 @@ OwnLine::OwnLine(const Options& options)
       bytes_per_second_(options.sending.bytes_per_second),
       rate_(options.direct.rate_window, options.direct.rate_bytes()),
       stream_count_(options.stripes, options.largest_stripes(), options.direct.rate_window,
-                    std::uint64_t{2} * options.direct.by_rate_bytes) {}
+                    options.direct.by_rate_bytes / 2) {}
 
 bool OwnLine::written(const io::Written& all, std::uint64_t bytes, Instant now) {
   rate_.written(all, bytes, now);

@@ -3,6 +3,7 @@
 // (rule 62). Opens no stream and sends nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -17,6 +18,9 @@
 
 namespace lockstep::peer {
 
+// Beyond so many stripes to a neighbour each of them is slow.
+inline constexpr std::uint16_t kFewStripes = 4;
+
 class OwnLine {
  public:
   explicit OwnLine(const Options& options);
@@ -24,8 +28,10 @@ class OwnLine {
   // See BusyWindow::written(). True if another number of stripes is wanted now.
   bool written(const io::Written& all, std::uint64_t bytes, Instant now);
 
-  // In KiB a second, for a call that begins; 0: not known.
-  [[nodiscard]] ring::Rate rate_of_last_calls() { return capped(rate_.of_last_calls()); }
+  // What the others are told about it, for a call that begins.
+  [[nodiscard]] ring::LineReport report() { return {capped(rate_.of_last_calls()), has_slow_streams()}; }
+  // Whether more streams fill the line than the caller left it with: it loses packets.
+  [[nodiscard]] bool has_slow_streams() const { return stream_count_.wanted() > std::max(first_stripes_, kFewStripes); }
   // How many contributions fill the line. Empty while no round trip is known.
   [[nodiscard]] std::optional<ring::UnderWay> under_way(const Links& links) const;
   // Stripes of each link to a neighbour.

@@ -13,17 +13,17 @@
 
 namespace lockstep::peer {
 
-std::uint64_t Round::own_rank_parameter(PeerId self, ring::Rate rate) const {
+std::uint64_t Round::own_rank_parameter(PeerId self, ring::LineReport line) const {
   LOCKSTEP_ASSERT(has_rank_parameters());
   if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, self);
-  return request.weight ? std::bit_cast<std::uint32_t>(*request.weight) : rate;
+  return request.weight ? std::bit_cast<std::uint32_t>(*request.weight) : line.parameter();
 }
 
 std::optional<std::string> Round::validate_rank_parameter(Rank of, std::uint64_t value) const {
   const std::string whose = " for rank " + std::to_string(of.value);
   if (attempt->by_rate) {
-    if (value <= UINT32_MAX) return std::nullopt;
-    return "a line" + whose + " that carries " + std::to_string(value) + " KiB a second";
+    if (ring::LineReport::is_one(value)) return std::nullopt;
+    return "a line" + whose + " that is none: the bits " + std::to_string(value);
   }
   if (request.weight) {
     const bool sound = value <= UINT32_MAX && ring::is_weight(std::bit_cast<float>(static_cast<std::uint32_t>(value)));
@@ -100,6 +100,12 @@ std::vector<std::uint64_t> Attempt::known_rank_parameters() const {
   return known;
 }
 
+bool Attempt::is_lossy() const {
+  return by_rate && std::any_of(rank_parameters.begin(), rank_parameters.end(), [](const auto& parameter) {
+           return parameter && ring::LineReport::of(*parameter).loses;
+         });
+}
+
 bool Attempt::knows_rank_parameters() const {
   return std::all_of(rank_parameters.begin(), rank_parameters.end(),
                      [](const auto& parameter) { return parameter.has_value(); });
@@ -163,8 +169,8 @@ PeerId Round::receiver_that_is_no_member() const {
 
 ring::Segmenting Round::segmenting(const Options& options) const {
   const std::uint64_t room = request.collective == Collective::kAllReduce ? direct_room(request) : 0;
-  return {options.segment_bytes, attempt->distance, request.formats, attempt->algorithm, room,
-          options.direct.turns,  attempt->by_rate};
+  return {options.segment_bytes, attempt->distance, request.formats,    attempt->algorithm, room,
+          options.direct.turns,  attempt->by_rate,  attempt->is_lossy()};
 }
 
 std::optional<Error> Round::validate_operation(const Options& options) const {

@@ -95,6 +95,8 @@ struct Attempt {
   // Once all are known.
   [[nodiscard]] std::vector<std::uint64_t> known_rank_parameters() const;
   [[nodiscard]] bool knows_rank_parameters() const;
+  // Whether a rank has told that its line loses packets.
+  [[nodiscard]] bool is_lossy() const;
 
   // Left out: operation, which its round saves.
   template <typename Archive>
@@ -228,7 +230,7 @@ struct Round {
   // The ranks of an attempt tell each other rank parameters before data flows: sizes of blocks, weights of
   // contributions, or rates of lines. Returns that of this rank, whose line carries `rate`. Not called where there is
   // none.
-  [[nodiscard]] std::uint64_t own_rank_parameter(PeerId self, ring::Rate rate) const;
+  [[nodiscard]] std::uint64_t own_rank_parameter(PeerId self, ring::LineReport line) const;
   [[nodiscard]] bool has_rank_parameters() const {
     return wire::has_blocks(request.collective) || request.weight.has_value() || attempt->by_rate;
   }

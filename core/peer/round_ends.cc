@@ -22,8 +22,8 @@ Outcome RoundEnds::outcome_of(const Round& round, Status status, std::string tex
   outcome.hash = round.hash;
   if (wire::has_choice(request.collective)) outcome.way.algorithm = attempt.algorithm;
   if (attempt.by_rate) {
-    for (const std::uint64_t rate : attempt.known_rank_parameters())
-      outcome.way.rates.push_back(static_cast<ring::Rate>(rate));
+    for (const std::uint64_t parameter : attempt.known_rank_parameters())
+      outcome.way.rates.push_back(ring::LineReport::of(parameter).rate);
   }
   if (request.collective == Collective::kReduceScatter && request.tensors.size() == 1) {
     outcome.chunk = ring::chunk_of(attempt.rank.value, attempt.world(), request.tensors.front().count);

@@ -192,8 +192,8 @@ void Rounds::begin_attempt(Round& round) {
   if (!round.has_rank_parameters()) return begin_operation(round);
   round.stage = stage::ExchangingParameters{};
   attempt.rank_parameters.resize(attempt.world());
-  const ring::Rate rate = attempt.by_rate ? context_.mesh.line_rate() : 0;
-  learn_rank_parameter(round, context_.options.id, attempt.rank, round.own_rank_parameter(context_.options.id, rate));
+  const ring::LineReport line = attempt.by_rate ? context_.mesh.line() : ring::LineReport{};
+  learn_rank_parameter(round, context_.options.id, attempt.rank, round.own_rank_parameter(context_.options.id, line));
   if (!round.is<stage::ExchangingParameters>()) return;
   greetings_.announce(round);
   take_readies(round);

@@ -4,14 +4,14 @@
 #include <cstddef>
 
 #include "core/base/mutant.h"
+#include "core/peer/own_line.h"
 
 namespace lockstep::peer {
 namespace {
 
 // Segments that a stripe holds: one being written, one to follow without a gap.
 constexpr std::size_t kSegmentsPerStripe = 2;
-// Beyond so many stripes each of them is slow, and a segment that waits on one could go on another.
-constexpr std::uint16_t kFewStripes = 4;
+// Where streams are slow, a segment that waits on one could go on another.
 constexpr std::size_t kSegmentsPerSlowStripe = 1;
 // A piece on its way to a prefetcher delays segments of rounds: one piece at a time.
 constexpr std::size_t kSegmentsPerPrefetcher = 1;

@@ -24,6 +24,7 @@ DirectOperation::DirectOperation(const Request& request, Rank rank, std::uint32_
       owned_(world),
       lanes_(grid_.length_of(grid_.row_of(rank.value))),
       root_(root),
+      segments_in_one_(lossy_segments_in_one(segmenting)),
       finals_(pieces_.size()),
       others_(world) {
   LOCKSTEP_ASSERT(world > 1);
@@ -412,7 +413,7 @@ void DirectOperation::limit(const UnderWay& most) {
     const std::uint64_t pieces = owned_[to].size();
     const std::uint64_t part = most.bytes >= all ? pieces : pieces * (most.bytes / 1024) / (all / 1024 + 1);
     const std::size_t grown = grows_on ? others_[to].window : 0;
-    others_[to].window = std::max<std::size_t>({1, most.segments, part, grown});
+    others_[to].window = std::max<std::size_t>({1, std::size_t{most.segments} * segments_in_one_, part, grown});
   }
 }
 

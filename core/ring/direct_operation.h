@@ -62,7 +62,8 @@ class DirectOperation final : public Operation {
   [[nodiscard]] std::uint64_t result_hash() const override;
 
   // Restores an operation that was constructed with the same arguments. Left out, because they follow from the
-  // arguments: grid_, owned_, lanes_, ordinals_, first_, piece_of_, rooms_, turns_ and root_.
+  // arguments: grid_, owned_, lanes_, ordinals_, first_, piece_of_, rooms_, turns_,
+  // root_ and segments_in_one_.
   template <typename Archive>
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();
@@ -238,6 +239,7 @@ class DirectOperation final : public Operation {
   std::vector<std::uint64_t> rooms_;     // offset in the scratch of the contributions to each piece of our lane
   std::uint64_t turns_ = 0;              // number of pieces that have room at the same time; 0: all
   std::uint32_t root_;
+  std::uint32_t segments_in_one_;  // see lossy_segments_in_one()
 
   std::vector<Exchange> exchanges_;
   std::vector<Final> finals_;  // by piece

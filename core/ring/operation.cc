@@ -34,10 +34,13 @@ std::vector<std::uint64_t> counts_of(const Request& request) {
   return counts;
 }
 
-// By rate, the rank parameters are rates; in any other call the ranks own equal parts.
+// By rate, the rank parameters are reports of lines; in any other call the ranks own equal parts.
 std::vector<std::uint32_t> shares_in(const Segmenting& segmenting, std::span<const std::uint64_t> rank_parameters) {
   if (!segmenting.by_rate) return {};
-  return shares_of(std::vector<Rate>(rank_parameters.begin(), rank_parameters.end()));
+  std::vector<Rate> rates;
+  rates.reserve(rank_parameters.size());
+  for (const std::uint64_t parameter : rank_parameters) rates.push_back(LineReport::of(parameter).rate);
+  return shares_of(rates);
 }
 
 Error too_small(std::uint64_t has, std::uint64_t needs, std::size_t world) {

@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint64_t kLargestSegment = 256U << 10U;
 constexpr std::uint64_t kSmallestSegment = 16U << 10U;
 // Far peers have many slow streams where lines lose packets or are thin, and the last segment on each of them takes
-// long. Each piece of a chunk takes the time of a segment twice, and its room is taken for as long.
+// long. Each piece of a chunk takes the time of a segment twice, and its room is taken for as long. The more packets a
+// line loses, the slower its streams: there, segments are as small as they may be.
 constexpr std::uint64_t kLargestFarSegment = 64U << 10U;
 // Far peers: enough segments to keep a line full. Near peers: one segment is folded while the next one arrives. Peers
 // on one host gain nothing from that, so a chunk of up to 512 KiB is one segment. With a world of two, no segment is
@@ -72,7 +73,9 @@ std::uint64_t chosen_segment(std::uint64_t chunk_bytes, std::uint32_t world, con
   if (segmenting.distance == Distance::kSameHost && whole && !segmenting.along_ring) return chunk_bytes;
   const bool far = segmenting.distance == Distance::kFar;
   const std::uint64_t segments = far || segmenting.along_ring ? kSegmentsPerChunk : kSegmentsPerNearChunk;
-  return std::clamp(chunk_bytes / segments, kSmallestSegment, far ? kLargestFarSegment : kLargestSegment);
+  const std::uint64_t largest_far = segmenting.lossy ? kSmallestSegment : kLargestFarSegment;
+  const std::uint64_t largest = far ? largest_far : kLargestSegment;
+  return std::clamp(chunk_bytes / segments, kSmallestSegment, largest);
 }
 
 // The ranks that own chunks of a tensor, in order.
@@ -107,6 +110,11 @@ std::uint32_t segment_of_broadcast(std::uint64_t bytes, std::uint32_t element_by
 }
 
 }  // namespace
+
+std::uint32_t lossy_segments_in_one(const Segmenting& segmenting) {
+  const bool smaller = segmenting.lossy && segmenting.distance == Distance::kFar && segmenting.configured == 0;
+  return smaller ? kLargestFarSegment / kSmallestSegment : 1;
+}
 
 std::uint32_t segment_bytes_for(std::uint64_t chunk_bytes, std::uint32_t element_bytes, std::uint32_t world,
                                 Segmenting segmenting) {

@@ -157,10 +157,14 @@ struct Segmenting {
   std::uint64_t room = 0;  // direct all-reduce: bytes for the contributions of other ranks to this rank's chunks
   // direct: pieces of one owner that have room at the same time; 0: as many as there is room for
   std::uint32_t turns = 0;
-  bool by_rate = false;  // the rank parameters are rates, by which the pieces are dealt out (shares.h)
+  bool by_rate = false;  // the rank parameters are reports of lines, by which the pieces are dealt out (shares.h)
+  bool lossy = false;    // far: a line loses packets, and has many slow streams
   // Segments are passed along the whole ring, so the delay grows with their size.
   bool along_ring = false;
 };
+
+// How many segments there are in place of one, because a line loses packets.
+std::uint32_t lossy_segments_in_one(const Segmenting& segmenting);
 
 // The payload size of a segment. A segment is large enough that the cost of messages is negligible, small enough to
 // stay in cache between its arrival and its departure, and small enough that every rank has several segments under way.

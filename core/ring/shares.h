@@ -14,6 +14,21 @@ namespace lockstep::ring {
 // The rate of a line, in KiB a second; 0: not known.
 using Rate = std::uint32_t;
 
+// What a rank tells the others about its line before a call that is dealt out by rate: its rank parameter.
+struct LineReport {
+  Rate rate = 0;
+  bool loses = false;  // it needs many streams, because it loses packets (rule 60)
+
+  static constexpr LineReport of(std::uint64_t parameter) {
+    return {static_cast<Rate>(parameter), (parameter & kLoses) != 0};
+  }
+  [[nodiscard]] constexpr std::uint64_t parameter() const { return rate | (loses ? kLoses : 0); }
+  static constexpr bool is_one(std::uint64_t parameter) { return parameter < 2 * kLoses; }
+
+ private:
+  static constexpr std::uint64_t kLoses = std::uint64_t{1} << 32U;
+};
+
 // All shares together.
 inline constexpr std::uint32_t kAllShares = 1U << 16U;
 

@@ -8,7 +8,7 @@ namespace lockstep::ring {
 
 struct UnderWay {
   std::uint64_t bytes = 0;     // to all owners together
-  std::uint32_t segments = 0;  // to each owner, whatever the bytes
+  std::uint32_t segments = 0;  // to each owner, whatever the bytes; as many bytes of smaller ones on lossy lines
   bool is_guess = false;       // to begin with: each final that arrives makes room for one segment more
 
   friend bool operator==(const UnderWay&, const UnderWay&) = default;

@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kMaxEagerSegments = 64;        // small eager seg
 inline constexpr std::uint32_t kMaxOffers = 16'384;
 inline constexpr std::uint32_t kMaxEagerSends = 64;  // of them: small sends that were sent before they were asked for
 inline constexpr std::uint32_t kMaxTensorsPerCall = 65'536;   // tensors in one collective call
-inline constexpr std::uint16_t kMaxStripes = 64;              // parallel streams between two peers
+inline constexpr std::uint16_t kMaxStripes = 128;             // parallel streams between two peers
 inline constexpr std::uint32_t kMaxSegmentBytes = 1U << 20U;  // payload of one segment
 inline constexpr std::uint32_t kMaxSegments = 1U << 17U;      // segments of one round
 // unit in which a shared state is compared, requested and sent

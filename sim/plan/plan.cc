@@ -42,8 +42,8 @@ constexpr bool within(T value, T lo, T hi) {
 }
 
 std::string flaw_of_links(const LinkPlan& links) {
-  if (!within(links.stripes, 1U, 64U)) return must("stripes", "1..64");
-  if (links.most_stripes > 64) return must("most_stripes", "0..64");
+  if (!within(links.stripes, 1U, 128U)) return must("stripes", "1..128");
+  if (links.most_stripes > 128) return must("most_stripes", "0..128");
   if (links.segment_bytes != 0 && !within(links.segment_bytes, 16U, kMaxSegmentBytes)) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
   }

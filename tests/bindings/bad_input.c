@@ -20,8 +20,8 @@ static void communicator_options_are_checked(void) {
   options.name = "a name of more than sixty-four characters, which nobody would want to read in a log";
   CHECK_INVALID("options.name is 83 bytes long", lockstep_comm_create(&options, &none));
   options = good;
-  options.stripes = 65;
-  CHECK_INVALID("options.stripes is 65; allowed: 1 to 64", lockstep_comm_create(&options, &none));
+  options.stripes = 129;
+  CHECK_INVALID("options.stripes is 129; allowed: 1 to 128", lockstep_comm_create(&options, &none));
   options = good;
   options.segment_bytes = 2u << 20;
   CHECK_INVALID("options.segment_bytes is 2097152; allowed: 1 to 1048576", lockstep_comm_create(&options, &none));

@@ -30,7 +30,7 @@ TEST(CommOptions, DefaultsMatchTheHeader) {
     EXPECT_FALSE(options->peer.auto_admit);
     EXPECT_EQ(options->peer.first_port, 0);
     EXPECT_EQ(options->peer.stripes, 2);
-    EXPECT_EQ(options->peer.most_stripes, 64) << "where lines lose packets";
+    EXPECT_EQ(options->peer.most_stripes, 128) << "where lines lose packets";
     EXPECT_EQ(options->peer.segment_bytes, 0U);
     EXPECT_EQ(options->peer.dial_timeout, milliseconds(5000));
     EXPECT_EQ(options->peer.link_heartbeat, milliseconds(500));

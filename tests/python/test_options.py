@@ -65,7 +65,7 @@ def test_none_is_the_default(coordinator: lockstep.Coordinator) -> None:
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        ({"stripes": 65}, ["stripes is 65", "1 to 64"]),
+        ({"stripes": 129}, ["stripes is 129", "1 to 128"]),
         ({"group": -1}, ["group is -1", "0 to 4294967295"]),
         ({"group": 1 << 32}, ["group is 4294967296"]),
         ({"name": "x" * 65}, ["name is 65 bytes long", "at most 64"]),

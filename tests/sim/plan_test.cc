@@ -221,7 +221,7 @@ TEST(Plan, APlanThatCannotRunIsRefused) {
       {"peers = 4\nfounders = 4\ngang_size = 2\nnamesakes = true",
        "namesakes are two gangs, of which one joins later, by a call of admit"},
       {"minimum_world = 9", "minimum_world must be 1..peers"},
-      {"stripes = 0", "stripes must be 1..64"},
+      {"stripes = 0", "stripes must be 1..128"},
       {"segment_bytes = 3", "segment_bytes must be 0 (chosen by size), or 16..1048576"},
       {"ops_per_step = 0", "ops_per_step must be 1..64"},
       {"max_count = 10000001", "max_count must be 0..10000000"},
@@ -280,7 +280,7 @@ TEST(Plan, FaultsAreToldInWords) {
 }
 
 TEST(Plan, AFlawIsShownWhereItIs) {
-  EXPECT_EQ(plan_from_text("peers = 4\nstripes = 99\n").error().text, "2:11: stripes must be 1..64");
+  EXPECT_EQ(plan_from_text("peers = 4\nstripes = 199\n").error().text, "2:11: stripes must be 1..128");
   EXPECT_EQ(plan_from_text("peers = 4\nstaged_permille = 1001\n").error().text,
             "2:19: staged_permille must be 0..1000");
 }

@@ -381,7 +381,7 @@ TEST(Communicator, BadOptionsSayWhatIsAllowed) {
   says(options, "options.last_port is 4000; allowed: first_port (5000) to 65535");
   options = {};
   options.peer.stripes = 0;
-  says(options, "options.stripes is 0; allowed: 1 to 64");
+  says(options, "options.stripes is 0; allowed: 1 to 128");
   options = {};
   options.listen_host = "no-such-host.invalid";
   says(options, "cannot resolve 'no-such-host.invalid'");

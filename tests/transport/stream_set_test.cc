@@ -17,6 +17,7 @@
 #include "core/base/rng.h"
 #include "tests/support/sanitized.h"
 #include "tests/transport/loopback.h"
+#include "transport/unsent_limit.h"
 
 namespace lockstep::transport {
 namespace {
@@ -45,6 +46,36 @@ TEST_F(Loopback, ListeningOnAllAddressesReportsIPv4AsIPv4) {
   a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(bound->port)});
   run_until([&] { return b.saw<io::Accepted>(); });
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV4);
+}
+
+TEST(UnsentLimit, IsAsLargeAsTheWindowIs) {
+  asio::io_context io;
+  asio::ip::tcp::socket socket(io, asio::ip::tcp::v4());
+  const int handle = socket.native_handle();
+  const auto limit = [&] {
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    EXPECT_EQ(::getsockopt(handle, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, &size), 0);
+    return bytes;
+  };
+  const auto window_of = [](std::uint32_t packets) {
+    tcp_info info{};
+    info.tcpi_snd_mss = 1024;
+    info.tcpi_snd_cwnd = packets;
+    return info;
+  };
+  const int none = limit();
+  UnsentLimit unsent;
+  unsent.suit_to(handle, window_of(10));
+  EXPECT_EQ(limit(), none) << "a near path has no limit";
+  UnsentLimit::begin(handle);
+  EXPECT_EQ(limit(), UnsentLimit::kMost);
+  for (const auto& [packets, expected] :
+       {std::pair(10U, UnsentLimit::kLeast), std::pair(64U, UnsentLimit::kLeast), std::pair(128U, UnsentLimit::kMost),
+        std::pair(64U, UnsentLimit::kMost), std::pair(32U, UnsentLimit::kLeast)}) {
+    unsent.suit_to(handle, window_of(packets));
+    EXPECT_EQ(limit(), expected) << packets;
+  }
 }
 
 // Law: however writes and reads are split, the same bytes arrive in the same order, in the place before the tail.

@@ -289,7 +289,7 @@ typedef struct lockstep_comm_options {
   const char* advertise_host; /* address for other peers. Default: the address that the coordinator sees */
   uint16_t advertise_port;    /* port for other peers. Default: the listening port */
 
-  uint16_t stripes;         /* parallel streams to each neighbour, 1 to 64. Default: 2; more where packets are lost */
+  uint16_t stripes;         /* parallel streams to each neighbour, 1 to 128. Default: 2; more where packets are lost */
   uint32_t segment_bytes;   /* pipelined piece of a tensor, up to 1 MiB; equal on all peers. Default: by tensor size */
   uint32_t dial_timeout_ms; /* limit of one attempt to open a stream and be greeted. Default: 5000 */
   uint32_t link_heartbeat_ms; /* interval of heartbeats on an idle stream. Default: 500 */

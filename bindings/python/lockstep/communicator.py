@@ -96,7 +96,7 @@ class Options(TypedDict, total=False):
     advertise_port: int
     """Port for other peers. Default: the port that this peer listens on."""
     stripes: int
-    """Parallel streams to each neighbour, 1 to 64. Default: 2, and up to 64 where lines lose packets."""
+    """Parallel streams to each neighbour, 1 to 128. Default: 2, and up to 128 where lines lose packets."""
     segment_bytes: int
     """Pipelined piece of an array, up to 1 MiB, equal on all peers. Default: by size."""
     dial_timeout: float

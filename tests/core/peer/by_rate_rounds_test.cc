@@ -18,12 +18,14 @@ Options by_rate() {
 
 // The rate of this peer's own line is not known: it counts as the slowest.
 struct ByRate : DirectRound {
-  ByRate() : DirectRound(by_rate()) {}
+  explicit ByRate(const Options& options = by_rate()) : DirectRound(options) {}
 
-  void tell(FarEnd& from, std::uint64_t rate) {
+  // `parameter`: a rate, or a LineReport.
+  void tell(FarEnd& from, std::uint64_t parameter, const wire::Descriptor& what = arguments()) {
     wire::Ready ready = DirectRound::ready();
+    ready.what = what;
     ready.has_parameter = true;
-    ready.parameter = rate;
+    ready.parameter = parameter;
     from.say(ready);
     me.run();
   }
@@ -136,15 +138,35 @@ TEST(ByRateRounds, AContributionThatWaitsIsBegunAnewWithTheNextAttempt) {
   EXPECT_FALSE(run.low->shown_out());
 }
 
-TEST(ByRateRounds, ARateThatIsNoneStopsTheRound) {
+TEST(ByRateRounds, AReportThatIsNoneStopsTheRound) {
   ByRate run;
   run.call();
-  run.tell(*run.low, std::uint64_t{UINT32_MAX} + 1);
+  run.tell(*run.low, ring::LineReport{UINT32_MAX, true}.parameter() + 1);
   const auto* const stop = run.coordinator->last<wire::StopRound>();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->status, Status::kProtocolError);
-  EXPECT_NE(stop->text.find("states a line for rank 0 that carries 4294967296 KiB a second"), std::string::npos)
+  EXPECT_NE(stop->text.find("states a line for rank 0 that is none: the bits 8589934592"), std::string::npos)
       << stop->text;
+}
+
+// Of either neighbour.
+TEST(ByRateRounds, ALineThatLosesPacketsMakesAllSegmentsSmaller) {
+  constexpr std::uint64_t kBytes = std::uint64_t{3} * 8 * 65'536;
+  for (const bool low_loses : {false, true}) {
+    for (const bool high_loses : {false, true}) {
+      Options options = by_rate();
+      options.segment_bytes = 0;
+      ByRate run(options);
+      run.call(7, false, kBytes);
+      const wire::Descriptor what = DirectRound::arguments(kBytes, 0);
+      run.tell(*run.low, ring::LineReport{100, low_loses}.parameter(), what);
+      run.tell(*run.high, ring::LineReport{100, high_loses}.parameter(), what);
+      for (const FarEnd* end : {run.low, run.high}) {
+        ASSERT_TRUE(end->last_segment());
+        EXPECT_EQ(end->last_segment()->payload.size(), low_loses || high_loses ? 16'384U : 65'536U);
+      }
+    }
+  }
 }
 
 TEST(ByRateRounds, ANewStreamIsToldTheRateBeforeTheLastOneHasCome) {

@@ -35,17 +35,17 @@ Links links_to(std::uint32_t neighbours, Duration round_trip = {}) {
 }
 
 TEST(OwnLine, TheLimitOfTheProgramIsWhatALineOfUnknownRateCarries) {
-  EXPECT_EQ(OwnLine(limited_to(0)).rate_of_last_calls(), 0U);
-  EXPECT_EQ(OwnLine(limited_to(100 * kKibibyte)).rate_of_last_calls(), 100U);
-  EXPECT_EQ(OwnLine(limited_to(1)).rate_of_last_calls(), 1U) << "0 says that the rate is not known";
-  EXPECT_EQ(OwnLine(limited_to(UINT64_MAX)).rate_of_last_calls(), UINT32_MAX);
+  EXPECT_EQ(OwnLine(limited_to(0)).report().rate, 0U);
+  EXPECT_EQ(OwnLine(limited_to(100 * kKibibyte)).report().rate, 100U);
+  EXPECT_EQ(OwnLine(limited_to(1)).report().rate, 1U) << "0 says that the rate is not known";
+  EXPECT_EQ(OwnLine(limited_to(UINT64_MAX)).report().rate, UINT32_MAX);
 }
 
 TEST(OwnLine, ALineCarriesNoMoreThanTheProgramAllows) {
   for (const std::uint64_t limit : {5'000U, 20'000U, 0U}) {
     OwnLine line(limited_to(limit * kKibibyte));
     keep_busy(line, 10, [] { return std::uint64_t{10'240}; });
-    EXPECT_EQ(line.rate_of_last_calls(), limit == 5'000 ? limit : 10'240) << limit;
+    EXPECT_EQ(line.report().rate, limit == 5'000 ? limit : 10'240) << limit;
   }
 }
 
@@ -76,6 +76,21 @@ TEST(OwnLine, AllLinksShare512Stripes) {
     if (peer.low > 8) link.relation = Relation::kPrefetcher;
   }
   EXPECT_EQ(line.wanted_stripes(links), 64U) << "a prefetcher has one";
+}
+
+TEST(OwnLine, TellsThatItLosesPacketsOnceItNeedsManyStreams) {
+  for (const std::uint16_t configured : {std::uint16_t{2}, std::uint16_t{16}}) {
+    Options options;
+    options.stripes = configured;
+    options.most_stripes = 128;
+    OwnLine line(options);
+    EXPECT_FALSE(line.report().loses) << "also with as many as the caller wants";
+    keep_busy(line, 30,
+              [&line] { return std::uint64_t{1024} * std::min<std::uint16_t>(line.wanted_stripes(links_to(1)), 4); });
+    EXPECT_LE(line.wanted_stripes(links_to(1)), std::max<std::uint16_t>(configured, 8));
+    keep_busy(line, 60, [&line] { return std::uint64_t{1024} * line.wanted_stripes(links_to(1)); });
+    EXPECT_TRUE(line.report().loses);
+  }
 }
 
 }  // namespace

@@ -194,6 +194,26 @@ TEST(DirectOperation, BytesUnderWayAreSharedByTheOwners) {
   EXPECT_TRUE(one.sent(2).empty()) << "one is under way, as many as may be now";
 }
 
+// Segments are smaller where lines lose packets, and as many bytes are under way.
+TEST(DirectOperation, WhereLinesLosePacketsFourSegmentsCountAsOne) {
+  ring::Request request = Direct::native_request_of();
+  ring::Tensor& tensor = request.tensors.front();
+  tensor.count = std::uint64_t{3} * 8 * 16'384 / size_of(request.type);
+  tensor.send.length = tensor.recv.length = tensor.count * size_of(request.type);
+  request.scratch = {BufferId{18}, 0, ring::scratch_bytes(request)};
+  for (const bool lossy : {false, true}) {
+    Segmenting segmenting = Direct::segmenting_of(request, 0);
+    segmenting.configured = 0;
+    segmenting.lossy = lossy;
+    DirectOperation operation(request, Rank{0}, 3, 0, {}, segmenting);
+    operation.limit({.bytes = 0, .segments = 1});
+    EXPECT_TRUE(operation.grant(Rank{2}, {}, kOnly, kFirst));
+    std::vector<KernelJob> jobs;
+    operation.prepare(jobs);
+    EXPECT_EQ(std::ranges::count_if(jobs, [](const KernelJob&) { return true; }), lossy ? 4 : 1);
+  }
+}
+
 TEST(DirectOperation, AGuessGrowsWithEachFinal) {
   ring::Request twice = Direct::request_of();
   ring::Tensor& tensor = twice.tensors.front();

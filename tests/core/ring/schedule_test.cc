@@ -66,6 +66,21 @@ TEST(Schedule, TheNearerTheRanksTheLargerTheSegments) {
       << "it is passed on all along the ring";
 }
 
+TEST(Schedule, SegmentsAreSmallWhereLinesLosePackets) {
+  const auto on = [](Distance distance, std::uint32_t configured) {
+    return Segmenting{.configured = configured, .distance = distance, .lossy = true};
+  };
+  constexpr std::uint64_t kLarge = 16U << 20U;
+  EXPECT_EQ(segment_bytes_for(kLarge, 4, 4, on(Distance::kFar, 0)), 16U << 10U);
+  EXPECT_EQ(lossy_segments_in_one(on(Distance::kFar, 0)), 4U);
+  EXPECT_EQ(segment_bytes_for(kLarge, 4, 4, on(Distance::kFar, 100'000)), 100'000U) << "the caller's";
+  EXPECT_EQ(lossy_segments_in_one(on(Distance::kFar, 100'000)), 1U);
+  EXPECT_EQ(segment_bytes_for(kLarge, 4, 4, on(Distance::kNear, 0)), 256U << 10U);
+  EXPECT_EQ(lossy_segments_in_one(on(Distance::kNear, 0)), 1U);
+  EXPECT_EQ(lossy_segments_in_one({}), 1U);
+  EXPECT_EQ(segment_bytes_for(kLarge * 16, 4, 4, on(Distance::kFar, 0)), 128U << 10U) << "their number has a limit";
+}
+
 TEST(Schedule, CutsMoreThanFourGiBWithoutOverflow) {
   const std::array<std::uint64_t, 1> counts{(std::uint64_t{5} << 30U) / 4 + 3};
   const auto pieces = cut(Collective::kAllReduce, counts, 4, 3, 0, {});

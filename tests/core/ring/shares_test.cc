@@ -14,6 +14,18 @@ namespace {
 
 using Shares = std::vector<std::uint32_t>;
 
+TEST(LineReport, IsItsParameter) {
+  for (const bool loses : {false, true}) {
+    for (const Rate rate : {Rate{0}, Rate{1}, Rate{UINT32_MAX}}) {
+      const std::uint64_t parameter = LineReport{rate, loses}.parameter();
+      EXPECT_TRUE(LineReport::is_one(parameter));
+      EXPECT_EQ(LineReport::of(parameter).rate, rate);
+      EXPECT_EQ(LineReport::of(parameter).loses, loses);
+    }
+  }
+  EXPECT_FALSE(LineReport::is_one(LineReport{UINT32_MAX, true}.parameter() + 1));
+}
+
 TEST(Shares, AreEqualAmongLinesThatAreAlike) {
   EXPECT_EQ(shares_of(std::vector<Rate>{3000, 2500, 2000, 2999}), Shares{}) << "two thirds of the fastest";
   EXPECT_NE(shares_of(std::vector<Rate>{3000, 2500, 1999, 2999}), Shares{});
