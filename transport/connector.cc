@@ -21,7 +21,6 @@
 #include "transport/address.h"
 #include "transport/driver_mutant.h"
 #include "transport/tcp_info.h"
-#include "transport/unsent_limit.h"
 
 namespace lockstep::transport {
 namespace {
@@ -172,11 +171,9 @@ void Connector::configure(Socket& socket) {
 
 Connector::Path Connector::suit_to_path(Socket& socket) {
   const Duration round_trip = microseconds(tcp_info_of(socket.native_handle()).tcpi_rtt);  // 0: not known
-  if (round_trip >= kPacedRoundTrip) {
-    pace(socket);
-    UnsentLimit::begin(socket.native_handle());
-  }
-  return {round_trip, congestion_control_.suit_to_path(socket.native_handle(), round_trip)};
+  const bool paced = round_trip >= kPacedRoundTrip;
+  if (paced) pace(socket);
+  return {round_trip, congestion_control_.suit_to_path(socket.native_handle(), round_trip), paced};
 }
 
 Result<io::Address> Connector::listen(const ListenPlan& plan, OnAccepted accepted) {

@@ -40,6 +40,7 @@ class Connector {
   struct Path {
     Duration round_trip;             // 0: not known
     std::string congestion_control;  // in force; empty: not known
+    bool paced = false;
   };
   using OnDialled = std::function<void(std::error_code, const Path&)>;
   using OnAccepted = std::function<void(Socket, const io::Address& from, const Path&)>;

@@ -188,6 +188,7 @@ StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
 
 void StreamSet::set_open(Stream& stream, const Connector::Path& path) {
   stream.open = true;
+  if (path.paced) stream.unsent.begin(stream.socket.native_handle());
   if (!path.congestion_control.empty()) stream.control = &congestion_use_.control(path.congestion_control);
 }
 

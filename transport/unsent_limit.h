@@ -16,31 +16,25 @@ class UnsentLimit {
   static constexpr int kLeast = 16 * 1024;
   static constexpr int kMost = 64 * 1024;
 
-  // For a new stream, whose window is not known yet.
-  static void begin(int socket) { set(socket, kMost); }
+  // For a new stream of a far path, whose window is not known yet. Any other stream has no limit.
+  void begin(int socket) { set(socket, kMost); }
 
-  // Sets the limit again if the window has changed a lot. Does nothing to a stream without begin().
+  // Sets the limit again if the window has changed a lot.
   void suit_to(int socket, const tcp_info& info) {
+    if (limit_ == 0) return;
     const std::uint64_t window = std::uint64_t{info.tcpi_snd_cwnd} * info.tcpi_snd_mss;
-    const int wanted = window <= 2 * std::uint64_t{kLeast}  ? kLeast
-                       : window >= 2 * std::uint64_t{kMost} ? kMost
-                                                            : limit_;
-    if (wanted == limit_ || !has_limit(socket)) return;
-    set(socket, wanted);
-    limit_ = wanted;
+    if (window <= 2 * std::uint64_t{kLeast}) set(socket, kLeast);
+    if (window >= 2 * std::uint64_t{kMost}) set(socket, kMost);
   }
 
  private:
-  static void set(int socket, int bytes) {
+  void set(int socket, int bytes) {
+    if (bytes == limit_) return;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
-  }
-  static bool has_limit(int socket) {
-    int bytes = 0;
-    socklen_t size = sizeof bytes;
-    return ::getsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, &size) == 0 && bytes > 0 && bytes <= kMost;
+    limit_ = bytes;
   }
 
-  int limit_ = kMost;
+  int limit_ = 0;  // 0: none
 };
 
 }  // namespace lockstep::transport

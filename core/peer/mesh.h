@@ -107,7 +107,7 @@ class Mesh {
 
   // Segments of this attempt that wait for a place (Landing::kLater) ask for it again.
   void ask_again(const RoundKey& key, AttemptId attempt, Instant now, Effects& out);
-  // What this peer tells about its line, for a call that begins.
+  // The report on its line that this peer sends to the others when a call begins.
   [[nodiscard]] ring::LineReport line() { return line_.report(); }
   // Returns how many contributions fill this peer's line (rule 61). Empty while no round trip is known.
   [[nodiscard]] std::optional<ring::UnderWay> under_way() const { return line_.under_way(links_); }

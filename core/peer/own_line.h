@@ -28,7 +28,7 @@ class OwnLine {
   // See BusyWindow::written(). True if another number of stripes is wanted now.
   bool written(const io::Written& all, std::uint64_t bytes, Instant now);
 
-  // What the others are told about it, for a call that begins.
+  // The report on this line that the others get when a call begins.
   [[nodiscard]] ring::LineReport report() { return {capped(rate_.of_last_calls()), has_slow_streams()}; }
   // Whether more streams fill the line than the caller left it with: it loses packets.
   [[nodiscard]] bool has_slow_streams() const { return stream_count_.wanted() > std::max(first_stripes_, kFewStripes); }

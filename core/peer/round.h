@@ -228,8 +228,7 @@ struct Round {
     return attempt->peer_commit && request.collective == Collective::kAllReduce && what.count > 0;
   }
   // The ranks of an attempt tell each other rank parameters before data flows: sizes of blocks, weights of
-  // contributions, or rates of lines. Returns that of this rank, whose line carries `rate`. Not called where there is
-  // none.
+  // contributions, or reports of lines. Returns that of this rank. Not called where there is none.
   [[nodiscard]] std::uint64_t own_rank_parameter(PeerId self, ring::LineReport line) const;
   [[nodiscard]] bool has_rank_parameters() const {
     return wire::has_blocks(request.collective) || request.weight.has_value() || attempt->by_rate;

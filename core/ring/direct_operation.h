@@ -62,8 +62,8 @@ class DirectOperation final : public Operation {
   [[nodiscard]] std::uint64_t result_hash() const override;
 
   // Restores an operation that was constructed with the same arguments. Left out, because they follow from the
-  // arguments: grid_, owned_, lanes_, ordinals_, first_, piece_of_, rooms_, turns_,
-  // root_ and segments_in_one_.
+  // arguments: grid_, owned_, lanes_, ordinals_, first_, piece_of_, rooms_, turns_, root_ and
+  // segments_in_one_.
   template <typename Archive>
   void archive(Archive& a) {
     const std::size_t exchanges = exchanges_.size();

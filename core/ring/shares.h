@@ -14,7 +14,7 @@ namespace lockstep::ring {
 // The rate of a line, in KiB a second; 0: not known.
 using Rate = std::uint32_t;
 
-// What a rank tells the others about its line before a call that is dealt out by rate: its rank parameter.
+// The report on a rank's line. It is the rank parameter of a call that is dealt out by rate.
 struct LineReport {
   Rate rate = 0;
   bool loses = false;  // it needs many streams, because it loses packets (rule 60)

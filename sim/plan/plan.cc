@@ -42,8 +42,9 @@ constexpr bool within(T value, T lo, T hi) {
 }
 
 std::string flaw_of_links(const LinkPlan& links) {
-  if (!within(links.stripes, 1U, 128U)) return must("stripes", "1..128");
-  if (links.most_stripes > 128) return must("most_stripes", "0..128");
+  if (!within(links.stripes, 1U, std::uint32_t{kMaxStripes}))
+    return must("stripes", "1.." + std::to_string(kMaxStripes));
+  if (links.most_stripes > kMaxStripes) return must("most_stripes", "0.." + std::to_string(kMaxStripes));
   if (links.segment_bytes != 0 && !within(links.segment_bytes, 16U, kMaxSegmentBytes)) {
     return must("segment_bytes", "0 (chosen by size), or 16.." + std::to_string(kMaxSegmentBytes));
   }

@@ -68,7 +68,7 @@ TEST(UnsentLimit, IsAsLargeAsTheWindowIs) {
   UnsentLimit unsent;
   unsent.suit_to(handle, window_of(10));
   EXPECT_EQ(limit(), none) << "a near path has no limit";
-  UnsentLimit::begin(handle);
+  unsent.begin(handle);
   EXPECT_EQ(limit(), UnsentLimit::kMost);
   for (const auto& [packets, expected] :
        {std::pair(10U, UnsentLimit::kLeast), std::pair(64U, UnsentLimit::kLeast), std::pair(128U, UnsentLimit::kMost),

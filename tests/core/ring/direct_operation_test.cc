@@ -210,7 +210,7 @@ TEST(DirectOperation, WhereLinesLosePacketsFourSegmentsCountAsOne) {
     EXPECT_TRUE(operation.grant(Rank{2}, {}, kOnly, kFirst));
     std::vector<KernelJob> jobs;
     operation.prepare(jobs);
-    EXPECT_EQ(std::ranges::count_if(jobs, [](const KernelJob&) { return true; }), lossy ? 4 : 1);
+    EXPECT_EQ(jobs.size(), lossy ? 4U : 1U);
   }
 }
 
