@@ -1,0 +1,48 @@
+// What a transport has proved about the other end of a stream. Core compares these values and never computes them: the
+// cryptography is in transport/tls/.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <compare>
+#include <cstdint>
+
+#include "core/base/ids.h"
+
+namespace lockstep::io {
+
+// SHA-256 of a public key (of its SubjectPublicKeyInfo, RFC 5280). All zero: no key.
+struct KeyDigest {
+  std::array<std::uint8_t, 32> bytes{};
+
+  auto operator<=>(const KeyDigest&) const = default;
+  [[nodiscard]] bool is_none() const {
+    return std::all_of(bytes.begin(), bytes.end(), [](std::uint8_t byte) { return byte == 0; });
+  }
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(bytes);
+  }
+};
+
+// The public name of a run token; 0: no token. The token's secret never reaches core.
+using TokenId = Number<struct TokenName, std::uint64_t>;
+
+// What the holder of a token may do. An observer asks for the status of the run, and no more.
+enum class Role : std::uint8_t { kMember, kObserver };
+inline constexpr std::uint8_t kRoleCount = 2;
+
+// A plain stream proves nothing.
+struct Identity {
+  KeyDigest key;        // the other end holds the private key
+  TokenId token;        // the token that the other end named; 0: none
+  bool proved = false;  // the other end has shown that it holds the secret of this token, which is one of ours
+
+  auto operator<=>(const Identity&) const = default;
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(key, token, proved);
+  }
+};
+
+}  // namespace lockstep::io
