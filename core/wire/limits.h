@@ -59,6 +59,10 @@ inline constexpr std::uint32_t kMaxWaitingOfOne =
     kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)
 inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
 inline constexpr std::uint32_t kMaxTroubles = 16;    // in a status: peers and links in trouble, the newest
+// run token (core/wire/run_token.h): addresses of the coordinator, the length of each, and the whole text
+inline constexpr std::size_t kMaxTokenAddresses = 8;
+inline constexpr std::size_t kMaxTokenAddressBytes = 255;
+inline constexpr std::size_t kMaxRunTokenBytes = 4096;
 // calls that wait long (rule 54): after so many heartbeats; those that one peer tells at a time; rounds that the
 // coordinator knows of; in a status
 inline constexpr std::int64_t kLongWaitBeats = 6;

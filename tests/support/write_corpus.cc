@@ -11,6 +11,8 @@
 #include "core/flight/recorder.h"
 #include "core/kernels/formats/reference.h"
 #include "core/wire/codec.h"
+#include "core/wire/run_token.h"
+#include "fuzz/base32.h"
 #include "sim/world/world.h"
 #include "tests/sim/calm_plan.h"
 #include "tests/sim/flight/recording_witness.h"
@@ -123,6 +125,24 @@ Bytes format_seed(WireFormat format, std::size_t count) {
   return seed;
 }
 
+// fuzz/run_token.cc: a token as a text, and as a body that gets its checksum there.
+void save_token_seeds(const std::filesystem::path& folder) {
+  wire::RunToken token;
+  token.coordinators = {"coordinator.example:4000"};
+  token.id = {1};
+  for (const std::string name : {"one", "most"}) {
+    const std::string text = wire::text_of(token);
+    save(folder / (name + "-text"), test::bytes_of(std::string(1, '\0') + text + "\n"));
+    Bytes body{std::byte{1}};
+    test::append(body, fuzz::token_body(text));
+    save(folder / (name + "-body"), body);
+    token.coordinators.assign(kMaxTokenAddresses, "[2001:db8::1]:4000");
+    token.role = io::Role::kObserver;
+    token.expires = 1'798'675'200;
+  }
+  save(folder / "later", test::bytes_of(std::string(1, '\0') + "lks2_abc"));
+}
+
 void write_corpus(const std::filesystem::path& folder) {
   const auto messages = test::sample_messages();
   for (const auto& message : messages) {
@@ -151,6 +171,7 @@ void write_corpus(const std::filesystem::path& folder) {
     save(folder / "wire_format" / name, format_seed(format, 300));  // whole blocks and a remainder
     save(folder / "wire_format" / (name + "-tail"), format_seed(format, 7));
   }
+  save_token_seeds(folder / "run_token");
   save(folder / "link_reader" / "http", test::bytes_of("xGET / HTTP/1.1\r\nHost: example.org\r\n\r\n"));
 }
 
