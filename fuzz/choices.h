@@ -68,6 +68,8 @@ class ChosenFields {
       field.ns = static_cast<std::int64_t>(number(name) % static_cast<std::uint64_t>(wire::kMaxDuration.ns));
     } else if constexpr (std::same_as<T, PeerId>) {
       field = choices_.one_in(16) ? PeerId{} : choices_.of(known_.peers);
+    } else if constexpr (std::same_as<T, io::KeyDigest>) {
+      field.bytes.fill(choices_.one_in(8) ? choices_.byte() : 0);
     } else {
       wire::fields(*this, field);
       mend(field);

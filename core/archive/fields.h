@@ -68,12 +68,14 @@ void fields(auto& a, Is<state::Statement> auto& m) {
 void fields(auto& a, Is<io::Opened> auto& m) {
   a("stream", m.stream);
   a("round_trip", m.round_trip);
+  a("identity", m.identity);
 }
 
 void fields(auto& a, Is<io::Accepted> auto& m) {
   a("stream", m.stream);
   a("from", m.from);
   a("round_trip", m.round_trip);
+  a("identity", m.identity);
 }
 
 void fields(auto& a, Is<io::ReadDone> auto& m) {

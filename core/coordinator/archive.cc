@@ -14,7 +14,7 @@ void Connections::archive(Archive& a) {
   if constexpr (Archive::kLoads) {
     connections_.clear();
     a.entries(connections_, [this](StreamId stream) -> Connection& {
-      return connections_.try_emplace(stream, stream, Instant{}, io::Address{}).first->second;
+      return connections_.try_emplace(stream, stream, Instant{}, io::Address{}, io::Identity{}).first->second;
     });
   } else {
     a.all(connections_);
@@ -24,7 +24,7 @@ void Connections::archive(Archive& a) {
 template <typename Archive>
 void Coordinator::Machine::archive(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr);  // between two steps
-  a.all(context_, connections_, membership_, rounds_, participants_, newcomers_, broken_links_, proposals_,
+  a.all(context_, connections_, grants_, membership_, rounds_, participants_, newcomers_, broken_links_, proposals_,
         publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
 }
 
@@ -40,7 +40,8 @@ Holdings Coordinator::Machine::holdings() {
   held.broken = membership_.broken_entries();
   held.tags = rounds_.agreed_entries();
   held.digests = publications_.entries();
-  held.spare = connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups();
+  held.spare =
+      connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups() + grants_.entries();
   return held;
 }
 

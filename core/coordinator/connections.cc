@@ -12,7 +12,7 @@ namespace lockstep::coordinator {
 
 // A stranger may take the place of another stranger (rule 20 of docs/protocol.md).
 void Connections::on_accepted(const io::Accepted& in) {
-  const auto [at, fresh] = connections_.try_emplace(in.stream, in.stream, context_.now, in.from);
+  const auto [at, fresh] = connections_.try_emplace(in.stream, in.stream, context_.now, in.from, in.identity);
   LOCKSTEP_ASSERT(fresh);
   if (const auto displaced = lobby_.enter(in.stream, in.from)) close(connections_.at(*displaced));
   mark(at->second);

@@ -62,6 +62,7 @@ class Connections {
   // The peer has become a member, and may send long messages (rule 3).
   void admit(PeerId peer);
   [[nodiscard]] const io::Address& address_of(StreamId stream) const { return connections_.at(stream).from; }
+  [[nodiscard]] const io::Identity& identity_of(StreamId stream) const { return connections_.at(stream).identity; }
 
   // Since when messages of this peer come without a pause: it lives, and its stream works. kNever: they do not.
   [[nodiscard]] Instant heard_since(PeerId peer);
@@ -103,10 +104,11 @@ class Connections {
  private:
   // A stream, and the peer at its other end as far as it is known.
   struct Connection {
-    Connection(StreamId stream, Instant now, const io::Address& address)
-        : channel(stream, now), from(address), since(now), steady(now) {}
+    Connection(StreamId stream, Instant now, const io::Address& address, const io::Identity& proved)
+        : channel(stream, now), from(address), identity(proved), since(now), steady(now) {}
     wire::Channel channel;
     io::Address from;
+    io::Identity identity;
     Instant since;        // start of the stream; start of its orderly end, once that has begun
     PeerId peer;          // nobody: a stranger
     Duration round_trip;  // 0: not known
@@ -117,7 +119,7 @@ class Connections {
     bool suspect = false;  // the peer was silent for half of its time; only in a planted bug
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(channel, from, since, peer, round_trip, steady, greeted, dirty, suspect);
+      a.all(channel, from, identity, since, peer, round_trip, steady, greeted, dirty, suspect);
     }
   };
 

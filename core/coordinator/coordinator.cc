@@ -12,7 +12,7 @@ std::string validate_options(const Options& options) {
     return "strangers is " + std::to_string(options.strangers) + "; allowed: 1 to " + std::to_string(kMaxStrangers);
   }
   if (options.waiting_of_one < 1) return "waiting_of_one must be at least 1";
-  return {};
+  return validate_grants(options.grants);
 }
 
 Coordinator::Coordinator(const Options& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}

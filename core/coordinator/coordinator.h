@@ -12,6 +12,7 @@
 
 #include "core/base/holdings.h"
 #include "core/base/time.h"
+#include "core/coordinator/grants.h"
 #include "core/coordinator/lifecycle.h"
 #include "core/io/stream.h"
 #include "core/trace/event.h"
@@ -30,14 +31,20 @@ struct Options {
   std::uint32_t strangers = kMaxStrangers;           // streams whose greeting is not over
   std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, from one network (core/io/lobby.h)
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
+  bool secured = false;         // streams prove keys and tokens, and only peers with a grant may join (rule 62)
+  std::vector<Grant> grants{};  // at first
 };
 
 // Why no coordinator can have these options; empty: they are valid. The text begins with the name of an option.
 std::string validate_options(const Options& options);
 
 struct Timer {};
+// The grants from now on, at most kMaxGrants. Peers whose grant is gone are evicted (rule 63).
+struct ChangeGrants {
+  std::vector<Grant> grants;
+};
 
-using Input = std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed>;
+using Input = std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, ChangeGrants>;
 using Effect = std::variant<trace::Event, io::Read, io::Write, io::Revoke, io::Close>;
 using Effects = std::vector<Effect>;
 

@@ -10,6 +10,15 @@ using archive::Is;
 
 // ---- options ----
 
+void fields(auto& a, Is<Grant> auto& m) {
+  a("id", m.id);
+  a("role", m.role);
+  a("expires", m.expires);
+  a("most_peers", m.most_peers);
+  a("single_use", m.single_use);
+  a("name", m.name);
+}
+
 void fields(auto& a, Is<Options> auto& m) {
   a("term", m.term);
   a("link_key", m.link_key);
@@ -20,10 +29,14 @@ void fields(auto& a, Is<Options> auto& m) {
   a("strangers", m.strangers);
   a("waiting_of_one", m.waiting_of_one);
   a("link_patience", m.link_patience);
+  a("secured", m.secured);
+  a("grants", m.grants);
 }
 
 // ---- inputs ----
 
 void fields(auto&, Is<Timer> auto&) {}
+
+void fields(auto& a, Is<ChangeGrants> auto& m) { a("grants", m.grants); }
 
 }  // namespace lockstep::coordinator

@@ -33,6 +33,7 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
                  },
                  [&](io::Revoked& in) { connections_.on_revoked(in); },
                  [&](io::Closed& in) { on_closed(in); },
+                 [&](ChangeGrants& in) { on_change(in); },
              },
              input);
   if (is_news) decide();
@@ -48,6 +49,14 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
   if (peer.is_nobody()) return;
   const std::string reason = in.text.empty() ? "" : " (" + in.text + ")";
   lose({peer, Status::kPeerLost, "its stream to the coordinator ended" + reason}, false);
+}
+
+// Rule 63.
+void Coordinator::Machine::on_change(const ChangeGrants& in) {
+  LOCKSTEP_ASSERT(validate_grants(in.grants).empty());
+  for (Grants::Revoked& revoked : grants_.change(in.grants)) {
+    lose({revoked.peer, Status::kEvicted, std::move(revoked.why)});
+  }
 }
 
 void Coordinator::Machine::on_timer() {
@@ -84,6 +93,9 @@ void Coordinator::Machine::take_events(StreamId stream) {
 void Coordinator::Machine::on_greeting(StreamId stream, const wire::Message& message) {
   if (const auto* join = std::get_if<wire::Join>(&message)) return on_join(stream, *join);
   if (std::holds_alternative<wire::StatusRequest>(message)) {
+    if (const auto error = grants_.validate_status_request(connections_.identity_of(stream), context_.now)) {
+      return connections_.refuse(stream, error->status, error->text);
+    }
     connections_.say_on(stream, snapshot(context_.now));
     return connections_.end(stream);
   }
@@ -94,9 +106,13 @@ void Coordinator::Machine::on_greeting(StreamId stream, const wire::Message& mes
 }
 
 void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
+  const io::Identity identity = connections_.identity_of(stream);
+  if (const auto error = grants_.validate_join(identity, context_.now)) {
+    return connections_.refuse(stream, error->status, error->text);
+  }
   const io::Address& from = connections_.address_of(stream);
   Candidate candidate;
-  candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip};
+  candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip, identity.key};
   io::Address& address = candidate.member.address;
   if (join.advertised.family == io::Address::Family::kNone) {
     address = from;
@@ -111,12 +127,14 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   }
   connections_.identify(stream, join.peer, join.round_trip);
   participants_.add(join.peer, join.name, network);
+  grants_.joined(join.peer, identity);
   connections_.say_on(stream, wire::Waiting{address, context_.options.heartbeat, context_.options.silence});
+  const std::string token = grants_.token_of(join.peer);
   context_.note({.kind = trace::Kind::kPeerWaiting,
                  .view = membership_.view().number,
                  .peer = join.peer,
                  .round = {},
-                 .text = join.name + " at " + address.text()});
+                 .text = join.name + " at " + address.text() + (token.empty() ? "" : ", by " + token)});
   newcomers_.add(std::move(candidate));
 }
 
@@ -364,6 +382,7 @@ void Coordinator::Machine::remove(PeerId peer) {
   membership_.remove_candidate(peer);
   publications_.gone(peer);
   waits_.gone(peer);
+  grants_.gone(peer);
   participants_.remove(peer);
 }
 

@@ -1,7 +1,8 @@
 // The coordinator's inside: hands each input to the part that it concerns, and carries out what a part's decision means
-// for the others. The parts are Connections (streams), Participants (peers that have joined, and their calls),
-// Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and verdicts), Publications, Waits
-// (calls that wait long) and Proposals (the next view). archive.cc names all that it holds, for recordings.
+// for the others. The parts are Connections (streams), Grants (who may join), Participants (peers that have joined, and
+// their calls), Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and verdicts),
+// Publications, Waits (calls that wait long) and Proposals (the next view). archive.cc names all that it holds, for
+// recordings.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "core/coordinator/connections.h"
 #include "core/coordinator/context.h"
 #include "core/coordinator/coordinator.h"
+#include "core/coordinator/grants.h"
 #include "core/coordinator/membership.h"
 #include "core/coordinator/newcomers.h"
 #include "core/coordinator/participants.h"
@@ -61,6 +63,7 @@ class Coordinator::Machine {
   // ---- inputs ----
 
   void on_closed(const io::Closed& in);
+  void on_change(const ChangeGrants& in);
   void on_timer();
   void take_events(StreamId stream);
   void on_greeting(StreamId stream, const wire::Message& message);
@@ -111,6 +114,7 @@ class Coordinator::Machine {
 
   Context context_;
   Connections connections_{context_};
+  Grants grants_{context_.options.secured, context_.options.grants};
   Membership membership_;
   Rounds rounds_;
   Participants participants_{context_, connections_, membership_, rounds_};

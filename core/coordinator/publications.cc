@@ -42,7 +42,7 @@ std::string Publications::publish(const wire::Member& from, const wire::Publish&
       if (publishes_.of(from.id) >= kMaxShares) return "publishes more states than one peer may";
       publishes_.add(from.id);
     }
-    published_.insert_or_assign(name, Publication{in, from.name, from.address});
+    published_.insert_or_assign(name, Publication{in, from.name, from.address, from.key});
   }
   changed_.emplace(from.group, in.tag);
   return {};
@@ -132,7 +132,7 @@ wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descrip
     const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root;
     if (!fits) continue;
     if (answer.sources.empty()) answer.lineage = said.lineage;
-    answer.sources.push_back({at->first.peer, at->second.address});
+    answer.sources.push_back({at->first.peer, at->second.address, at->second.key});
   }
   return answer;
 }

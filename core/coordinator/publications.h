@@ -62,9 +62,10 @@ class Publications {
     wire::Publish said;
     std::string name;  // of the peer
     io::Address address;
+    io::KeyDigest key;
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(said, name, address);
+      a.all(said, name, address, key);
     }
   };
   struct Wish {

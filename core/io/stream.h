@@ -18,6 +18,7 @@
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/buffers/buffer_ref.h"
+#include "core/io/identity.h"
 
 namespace lockstep::io {
 
@@ -143,12 +144,14 @@ using Effect = std::variant<Dial, Read, Write, Revoke, Close, Place>;
 struct Opened {
   StreamId stream;
   Duration round_trip;  // as the driver measured it while the stream was opened; 0: not known
+  Identity identity{};  // what the listener has proved
 };
 // A remote host opened a stream to our listening port. The driver chooses the stream id (see StreamNames).
 struct Accepted {
   StreamId stream;
   Address from;
   Duration round_trip;  // as in Opened
+  Identity identity{};  // what the dialler has proved
 };
 struct ReadDone {
   StreamId stream;

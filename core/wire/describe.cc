@@ -112,6 +112,16 @@ class Writer {
   void value(std::string_view, const LinkKey&) { out_ += "(secret)"; }  // descriptions are logged and sent to others
   void value(std::string_view, const Descriptor& what) { out_ += "(" + describe(what) + ")"; }
   void value(std::string_view, const io::Address& address) { out_ += address.text(); }
+  // The first quarter is enough to tell keys apart.
+  void value(std::string_view, const io::KeyDigest& key) {
+    if (key.is_none()) {
+      out_ += "none";
+      return;
+    }
+    std::uint64_t front = 0;
+    for (std::size_t i = 0; i < sizeof front; ++i) front = front << 8U | key.bytes[i];
+    out_ += hex(front);
+  }
   void value(std::string_view, const Duration& duration) { out_ += std::to_string(duration.ns) + "ns"; }
   void value(std::string_view, const RoundKey& key) {
     out_ += "c" + std::to_string(key.cohort.value) + " g" + std::to_string(key.group.value) + " t" +

@@ -47,6 +47,7 @@ constexpr bool is_known(SendState v) { return v <= SendState::kWithdrawn; }
 constexpr bool is_known(CallStage v) { return v <= CallStage::kOver; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
 constexpr bool is_known(Outlined v) { return v <= Outlined::kContents; }
+constexpr bool is_known(io::Role v) { return static_cast<std::uint8_t>(v) < io::kRoleCount; }
 constexpr bool is_known(io::Address::Family v) {
   using Family = io::Address::Family;
   return v == Family::kNone || v == Family::kV4 || v == Family::kV6;
@@ -74,6 +75,10 @@ void fields(auto& a, Is<RoundKey> auto& m) {
   a("group", m.group);
   a("tag", m.tag);
   a("use", m.use);
+}
+
+void fields(auto& a, Is<io::KeyDigest> auto& m) {
+  for (auto& byte : m.bytes) a("bytes", byte);
 }
 
 void fields(auto& a, Is<io::Address> auto& m) {
@@ -110,6 +115,7 @@ void fields(auto& a, Is<Member> auto& m) {
   a("address", m.address);
   a("name", m.name, kMaxNameBytes);
   a("round_trip", m.round_trip);
+  a("key", m.key);
 }
 
 void fields(auto& a, Is<View> auto& m) {
@@ -147,6 +153,7 @@ void fields(auto& a, Is<RoundStatus> auto& m) {
 void fields(auto& a, Is<Source> auto& m) {
   a("id", m.id);
   a("address", m.address);
+  a("key", m.key);
 }
 
 void fields(auto& a, Is<TransferWait> auto& m) {

@@ -115,6 +115,7 @@ struct Member {
   io::Address address;    // the address that it listens on
   std::string name;       // for people; may be empty
   Duration round_trip{};  // round trip to the coordinator when it joined; 0: not known
+  io::KeyDigest key{};    // of the key that the member proved to the coordinator; none in a run without TLS
 
   bool operator==(const Member&) const = default;
 };
@@ -453,6 +454,7 @@ struct CallAwaited {
 struct Source {
   PeerId id;
   io::Address address;  // the address that it listens on
+  io::KeyDigest key{};  // as a Member's
 
   bool operator==(const Source&) const = default;
 };

@@ -227,6 +227,11 @@ void Historian::steps(std::uint32_t process, const coordinator::Input& input) {
                    begin(process, Spark::kTimer, "its timer");
                    because_queued(Because::kTimer);
                  },
+                 [&](const coordinator::ChangeGrants& in) {
+                   begin(process, Spark::kCall, "its run tokens change");
+                   step_->moment.ins.push_back("knows " + std::to_string(in.grants.size()) + " run tokens now");
+                   tell();
+                 },
                  [&](const auto& io) { came(io::Input{io}, process); },
              },
              input);

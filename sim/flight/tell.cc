@@ -98,6 +98,16 @@ class FieldsTeller {
   void tell(std::string_view, const Duration& duration) { out_ += fmt::format("{} ns", duration.ns); }
   void tell(std::string_view, const RoundKey& round) { out_ += sim::text_of(round); }
   void tell(std::string_view, const io::Address& address) { out_ += address.text(); }
+  void tell(std::string_view, const io::KeyDigest& key) {
+    out_ += key.is_none() ? "none" : "";
+    for (const std::uint8_t byte : key.bytes) out_ += key.is_none() ? "" : fmt::format("{:02x}", byte);
+  }
+  void tell(std::string_view name, const io::Identity& identity) {
+    tell(name, identity.key);
+    if (identity.token == io::TokenId{}) return;
+    out_ += fmt::format(" with token {}{}", hex(identity.token.value), identity.proved ? "" : " (not proved)");
+  }
+  void tell(std::string_view, const Instant& instant) { out_ += fmt::format("{} ns", instant.ns); }
   void tell(std::string_view, const BufferRef& ref) {
     out_ += ref.length == 0 ? "none" : fmt::format("{}[{} +{}]", ref.id.value, ref.offset, ref.length);
   }

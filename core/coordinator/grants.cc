@@ -1,0 +1,122 @@
+#include "core/coordinator/grants.h"
+
+#include <algorithm>
+
+#include "core/wire/limits.h"
+
+namespace lockstep::coordinator {
+
+namespace {
+
+Error refusal(std::string text) { return {Status::kRefused, std::move(text)}; }
+
+// 16 hexadecimal digits.
+std::string digits_of(io::TokenId id) {
+  std::string digits(16, '0');
+  std::uint64_t rest = id.value;
+  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, rest >>= 4U) {
+    *digit = "0123456789abcdef"[rest & 15U];
+  }
+  return digits;
+}
+
+}  // namespace
+
+std::string validate_grants(const std::vector<Grant>& grants) {
+  if (grants.size() > kMaxGrants) {
+    return "grants: " + std::to_string(grants.size()) + ", at most " + std::to_string(kMaxGrants) + " allowed";
+  }
+  std::set<io::TokenId> ids;
+  for (const Grant& grant : grants) {
+    if (grant.id == io::TokenId{}) return "grants: a token needs an id that is not 0";
+    if (!ids.insert(grant.id).second) return "grants: token " + digits_of(grant.id) + " is listed twice";
+    if (grant.name.size() > kMaxNameBytes) return "grants: the name of token " + digits_of(grant.id) + " is too long";
+  }
+  return {};
+}
+
+Grants::Grants(bool secured, const std::vector<Grant>& grants) : secured_(secured) {
+  for (const Grant& grant : grants) grants_.emplace(grant.id, grant);
+}
+
+std::string Grants::text_of(io::TokenId token) const {
+  const auto grant = grants_.find(token);
+  const bool named = grant != grants_.end() && !grant->second.name.empty();
+  return "token " + digits_of(token) + (named ? " (" + grant->second.name + ")" : "");
+}
+
+std::string Grants::token_of(PeerId peer) const {
+  const auto token = token_of_.find(peer);
+  return token == token_of_.end() ? std::string() : text_of(token->second);
+}
+
+std::size_t Grants::peers_of(io::TokenId token) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(token_of_, [&](const auto& entry) { return entry.second == token; }));
+}
+
+// Rule 62: a token that is not proved gets the answer of a token that is not known, so that nobody learns which exist.
+std::optional<Error> Grants::validate(const io::Identity& identity, Instant now) const {
+  if (!secured_) return std::nullopt;
+  if (identity.key.is_none() || identity.token == io::TokenId{}) {
+    return refusal(
+        "this coordinator admits only peers with a run token: connect with the string that `lockstep coordinator` "
+        "printed");
+  }
+  const auto grant = grants_.find(identity.token);
+  if (!identity.proved || grant == grants_.end()) {
+    return refusal("token " + digits_of(identity.token) +
+                   " is not one of this run: it was revoked, or is of another run");
+  }
+  if (now >= grant->second.expires) {
+    return refusal(text_of(identity.token) + " has expired: ask for a new one (`lockstep token create`)");
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> Grants::validate_status_request(const io::Identity& identity, Instant now) const {
+  return validate(identity, now);
+}
+
+std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant now) const {
+  if (auto error = validate(identity, now); error || !secured_) return error;
+  const Grant& grant = grants_.at(identity.token);
+  if (grant.role != io::Role::kMember) {
+    return refusal(text_of(grant.id) + " is for observers, which may ask for the status: join with another token");
+  }
+  if (used_up_.contains(grant.id)) {
+    return refusal(text_of(grant.id) + " is for one peer, and was used: ask for a new one (`lockstep token create`)");
+  }
+  if (grant.most_peers != 0 && peers_of(grant.id) >= grant.most_peers) {
+    return refusal(text_of(grant.id) + " is for " + std::to_string(grant.most_peers) +
+                   (grant.most_peers == 1 ? " peer" : " peers") + ", which are in the run: wait until one has left");
+  }
+  return std::nullopt;
+}
+
+void Grants::joined(PeerId peer, const io::Identity& identity) {
+  if (!secured_) return;
+  token_of_.emplace(peer, identity.token);
+  if (const auto grant = grants_.find(identity.token); grant != grants_.end() && grant->second.single_use) {
+    used_up_.insert(identity.token);
+  }
+}
+
+void Grants::gone(PeerId peer) { token_of_.erase(peer); }
+
+std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants) {
+  std::map<PeerId, std::string> tokens;
+  for (const auto& [peer, token] : token_of_) tokens.emplace(peer, text_of(token));
+  grants_.clear();
+  for (const Grant& grant : grants) grants_.emplace(grant.id, grant);
+  std::erase_if(used_up_, [&](io::TokenId token) { return !grants_.contains(token); });
+  std::vector<Revoked> revoked;
+  for (const auto& [peer, token] : token_of_) {
+    const auto grant = grants_.find(token);
+    if (grant != grants_.end() && grant->second.role == io::Role::kMember) continue;
+    revoked.push_back({peer, tokens.at(peer) + " was revoked"});
+  }
+  return revoked;
+}
+
+}  // namespace lockstep::coordinator

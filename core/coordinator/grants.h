@@ -1,0 +1,76 @@
+// Which peers may join the run, and for how long: the run tokens that the coordinator knows (rules 62 and 63 of
+// docs/protocol.md). Never sees the secret of a token: the transport has checked it, and says so in io::Identity.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/result.h"
+#include "core/base/time.h"
+#include "core/io/identity.h"
+
+namespace lockstep::coordinator {
+
+// What the holders of one run token may do.
+struct Grant {
+  io::TokenId id;
+  io::Role role = io::Role::kMember;
+  Instant expires = kNever;
+  std::uint32_t most_peers = 0;  // in the run, or waiting, that joined by it; 0: no limit
+  bool single_use = false;       // a peer that joins by it uses it up
+  std::string name;              // for people; may be empty
+
+  bool operator==(const Grant&) const = default;
+};
+
+// Why no coordinator can have these grants; empty: they are valid.
+std::string validate_grants(const std::vector<Grant>& grants);
+
+class Grants {
+ public:
+  Grants(bool secured, const std::vector<Grant>& grants);
+
+  // Why nobody with this identity may join now, or ask for the status; nothing: it may.
+  [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
+  [[nodiscard]] std::optional<Error> validate_status_request(const io::Identity& identity, Instant now) const;
+
+  void joined(PeerId peer, const io::Identity& identity);
+  void gone(PeerId peer);
+
+  // A peer whose grant is gone, and the reason in words.
+  struct Revoked {
+    PeerId peer;
+    std::string why;
+  };
+  // Replaces the table.
+  [[nodiscard]] std::vector<Revoked> change(const std::vector<Grant>& grants);
+
+  // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
+  [[nodiscard]] std::string token_of(PeerId peer) const;
+  [[nodiscard]] std::size_t entries() const { return grants_.size() + used_up_.size() + token_of_.size(); }
+
+  // Left out: secured_, an option.
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(grants_, used_up_, token_of_);
+  }
+
+ private:
+  [[nodiscard]] std::optional<Error> validate(const io::Identity& identity, Instant now) const;
+  [[nodiscard]] std::size_t peers_of(io::TokenId token) const;
+  [[nodiscard]] std::string text_of(io::TokenId token) const;
+
+  bool secured_;
+  std::map<io::TokenId, Grant> grants_;
+  std::set<io::TokenId> used_up_;
+  std::map<PeerId, io::TokenId> token_of_;  // peers in the run, and those that wait
+};
+
+}  // namespace lockstep::coordinator
