@@ -5,9 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -16,28 +14,9 @@
 
 #include "core/trace/event.h"
 #include "transport/clock.h"
-#include "transport/entropy.h"
-#include "transport/no_signals.h"
+#include "transport/whole_file.h"
 
 namespace lockstep::transport {
-namespace {
-
-std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }
-
-// A new name in the same folder.
-std::string beside(const std::string& path) { return fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU); }
-
-bool write_all(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return ::fsync(file) == 0;
-}
-
-}  // namespace
 
 std::string flight_path(const std::string& folder, PeerId peer) {
   return folder.empty() ? std::string() : fmt::format("{}/lockstep-{}.rec", folder, trace::short_name(peer));
@@ -72,10 +51,6 @@ Result<std::string> write_flight(const std::string& path, flight::Recording reco
   recording.clock = recording.written - now().ns;
   const std::vector<std::byte> bytes = flight::encode(recording);
 
-  const auto fails = [&](const std::string& what) {
-    return Error{Status::kInvalidArgument,
-                 fmt::format("the flight recording was not written: {}: {}", what, system_says())};
-  };
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     return Error{Status::kInvalidArgument,
@@ -83,17 +58,10 @@ Result<std::string> write_flight(const std::string& path, flight::Recording reco
                              "another path",
                              path)};
   }
-  const NoSizeSignal none;
-  const std::string other = beside(path);
-  const int file = ::open(other.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0) return fails(other);
-  const bool written = write_all(file, bytes);
-  Error error = written ? Error{} : fails(other);
-  if (::close(file) != 0 && error.text.empty()) error = fails(other);
-  if (error.text.empty() && std::rename(other.c_str(), path.c_str()) != 0) error = fails(path);
-  if (error.text.empty()) return path;
-  ::unlink(other.c_str());
-  return error;
+  if (const auto failed = replace_file(path, bytes)) {
+    return Error{Status::kInvalidArgument, "the flight recording was not written: " + *failed};
+  }
+  return path;
 }
 
 }  // namespace lockstep::transport
