@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 
@@ -9,12 +11,18 @@
 
 namespace lockstep::transport {
 
-std::uint64_t random_u64() {
-  std::uint64_t value = 0;
-  while (::getrandom(&value, sizeof(value), 0) != static_cast<ssize_t>(sizeof(value))) {
-    LOCKSTEP_ASSERT(errno == EINTR);  // after boot, up to 256 bytes arrive whole (getrandom(2))
+void fill_random(std::span<std::uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t filled = ::getrandom(bytes.data(), bytes.size(), 0);
+    LOCKSTEP_ASSERT(filled > 0 || errno == EINTR);
+    if (filled > 0) bytes = bytes.subspan(static_cast<std::size_t>(filled));
   }
-  return value;
+}
+
+std::uint64_t random_u64() {
+  std::array<std::uint8_t, sizeof(std::uint64_t)> bytes{};
+  fill_random(bytes);
+  return std::bit_cast<std::uint64_t>(bytes);
 }
 
 PeerId random_peer_id() {
