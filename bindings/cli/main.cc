@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 
 #include "bindings/cli/command.h"
+#include "core/wire/run_token.h"
 #include "lockstep.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/usage.h"
@@ -31,6 +32,7 @@ Start here:
   lockstep bench --peers 4                     measures an all-reduce among 4 peers on this machine
   lockstep coordinator --listen :4000          one per run; then, on each machine:
   lockstep bench --coordinator host:4000 --peers 3
+  lockstep token new --tokens run.tokens       a string that lets peers join a run with a coordinator of this file
   lockstep status host:4000 --watch            members, rounds and rates
   lockstep sim run --seed 7                    the same core in virtual time, from one seed
 
@@ -41,9 +43,42 @@ Exit codes:
 
 `lockstep <command> --help` lists options and examples.)";
 
-int usage(const std::string& text, std::string_view command) {
-  fmt::print(stderr, "lockstep: {}\n`lockstep {}{}--help` explains.\n", text, command, command.empty() ? "" : " ");
+// An error on stderr. A word of the command line that it quotes may be a run token.
+void complain(std::string_view text) { fmt::print(stderr, "lockstep: {}\n", wire::redacted(text)); }
+
+int usage(std::string_view text, std::string_view command) {
+  complain(text);
+  fmt::print(stderr, "`lockstep {}{}--help` explains.\n", command, command.empty() ? "" : " ");
   return kExitUsage;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // hidden commands have no group
+  }
+  return names;
+}
+
+std::string unknown_command(const std::string& word, const std::vector<std::string>& names) {
+  return fmt::format("unknown command '{}'{} (one of: {})", word, sim::did_you_mean(word, names),
+                     fmt::join(names, " "));
+}
+
+// The mistake in the innermost command that the command line names, such as "token new".
+int wrong_usage(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App* command = &app;
+  std::string name;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += (name.empty() ? "" : " ") + command->get_name();
+  }
+  const auto below = commands_of(*command);
+  const auto words = command->remaining();
+  if (!below.empty() && !words.empty() && !words.front().starts_with("-")) {
+    return usage(unknown_command(words.front(), below), name);
+  }
+  return usage(sim::wrong_usage(error, *command), name);
 }
 
 int run(int argc, char** argv) {
@@ -55,7 +90,7 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(38);
 
   std::vector<std::pair<CLI::App*, Run>> commands;
-  for (const auto add : {add_demo, add_bench, add_coordinator, add_status, add_demo_peer}) {
+  for (const auto add : {add_demo, add_bench, add_coordinator, add_status, add_token, add_demo_peer}) {
     Run body = add(app);
     CLI::App* const declared = app.get_subcommands([](CLI::App*) { return true; }).back();
     commands.emplace_back(declared, std::move(body));
@@ -69,16 +104,9 @@ int run(int argc, char** argv) {
     return kExitUsage;
   }
   if (word == "sim") return sim::sim_main(argc - 1, argv + 1);
-  std::vector<std::string> names;
-  bool known = word.starts_with("-");
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    known = known || command->get_name() == word;
-    if (!command->get_group().empty()) names.push_back(command->get_name());  // hidden commands have no group
-  }
-  if (!known) {
-    return usage(
-        fmt::format("unknown command '{}'{} (one of: {})", word, sim::did_you_mean(word, names), fmt::join(names, " ")),
-        "");
+  const auto is_named = [&](const CLI::App* command) { return command->get_name() == word; };
+  if (!word.starts_with("-") && app.get_subcommands(is_named).empty()) {
+    return usage(unknown_command(std::string(word), commands_of(app)), "");
   }
 
   try {
@@ -86,9 +114,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const CLI::App& command = chosen.empty() ? app : *chosen.front();
-    return usage(sim::wrong_usage(error, command), command.get_name());
+    return wrong_usage(error, app);
   }
   for (const auto& [command, body] : commands) {
     if (command->parsed()) return body();
@@ -110,11 +136,11 @@ int main(int argc, char** argv) {
     return code;
   } catch (const Failure& failure) {
     std::fflush(stdout);
-    fmt::print(stderr, "lockstep: {}\n", failure.what());
+    complain(failure.what());
     return failure.code();
   } catch (const std::exception& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "lockstep: {}\n", error.what());
+    complain(error.what());
     return kExitFailed;
   }
 }
