@@ -291,7 +291,7 @@ Result<TokenFile> load_token_file(const std::string& path) {
 
 Result<TokenFile> load_or_create_token_file(const std::string& path, const std::function<Result<TokenFile>()>& make) {
   if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
-    const auto made = make();
+    auto made = make();
     if (!made) return made;
     const std::string text = text_of(*made);
     const auto created = create_file(path, std::as_bytes(std::span(text)));

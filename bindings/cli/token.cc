@@ -26,7 +26,6 @@ namespace {
 
 using transport::TokenFile;
 using transport::TokenRecord;
-using transport::TokenState;
 
 struct TokenOptions {
   std::string file;
