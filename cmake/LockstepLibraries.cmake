@@ -1,5 +1,5 @@
 # The libraries of others, as targets that mean the same in every build:
-#   lockstep::asio, lockstep::fmt, lockstep::hwy, lockstep::toml, lockstep::xxhash
+#   lockstep::asio, lockstep::fmt, lockstep::hwy, lockstep::openssl, lockstep::toml, lockstep::xxhash
 #
 # With LOCKSTEP_WHEEL they are linked in, as archives or as headers: a wheel runs on machines that have none of them.
 # Otherwise they are the system's shared libraries, as a distribution wants it.
@@ -7,7 +7,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 
-foreach(name IN ITEMS asio fmt hwy toml xxhash)
+foreach(name IN ITEMS asio fmt hwy openssl toml xxhash)
   add_library(lockstep_${name} INTERFACE)
   add_library(lockstep::${name} ALIAS lockstep_${name})
 endforeach()
@@ -41,6 +41,16 @@ else()
   target_link_libraries(lockstep_fmt INTERFACE fmt::fmt)
   target_link_libraries(lockstep_toml INTERFACE tomlplusplus::tomlplusplus)
   target_link_libraries(lockstep_hwy INTERFACE hwy::hwy)
+endif()
+
+# A wheel carries its own copy, whose names nobody else sees: torch and Python have others in the same process.
+if(LOCKSTEP_WHEEL)
+  set(OPENSSL_USE_STATIC_LIBS ON)
+endif()
+find_package(OpenSSL 3.0 REQUIRED COMPONENTS SSL)
+target_link_libraries(lockstep_openssl INTERFACE OpenSSL::SSL)
+if(LOCKSTEP_WHEEL)
+  target_link_options(lockstep_openssl INTERFACE -Wl,--exclude-libs,libssl.a:libcrypto.a)
 endif()
 
 # asio without Boost has no CMake package.

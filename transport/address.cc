@@ -95,6 +95,18 @@ io::Address parse_literal(std::string_view host, std::uint16_t port) {
   return address_of(parsed, port);
 }
 
+std::vector<std::string> split_addresses(std::string_view text) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+bool is_loopback(const io::Address& address) { return to_endpoint(address).address().is_loopback(); }
+
 bool is_errno(const std::error_code& error, int number) {
   return error.value() == number &&
          (error.category() == asio::error::get_system_category() || error.category() == std::system_category());

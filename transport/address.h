@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/io/stream.h"
@@ -29,8 +30,14 @@ Result<HostPort> parse_host_port(std::string_view text);
 // Parses the address to connect to: it needs a host, and a port other than 0.
 Result<HostPort> parse_destination(std::string_view text);
 
+// The parts of "a:1,b:2".
+std::vector<std::string> split_addresses(std::string_view text);
+
 // The address if `host` is a literal ("1.2.3.4", "::1"); family kNone if it is a name to look up.
 io::Address parse_literal(std::string_view host, std::uint16_t port);
+
+// Whether only programs of this machine have the address.
+bool is_loopback(const io::Address& address);
 
 // Whether `error` is this errno. (asio has its own category, which does not compare with std::errc.)
 bool is_errno(const std::error_code& error, int number);

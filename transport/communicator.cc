@@ -14,6 +14,7 @@
 #include "transport/address.h"
 #include "transport/call.h"
 #include "transport/clock.h"
+#include "transport/destination.h"
 #include "transport/engine.h"
 #include "transport/entropy.h"
 #include "transport/launch_check.h"
@@ -86,8 +87,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
                         : options.flight_folder.empty() ? 0
                                                         : kFlightBytes;
   engine.flight_folder = std::move(options.flight_folder);
-  return std::unique_ptr<Communicator>(
-      new Communicator(std::make_unique<Engine>(std::move(engine)), options.minimum_world));
+  return std::unique_ptr<Communicator>(new Communicator(std::make_unique<Engine>(std::move(engine)), options));
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory, "no memory for a communicator"};
 } catch (const std::system_error& error) {
@@ -99,29 +99,31 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOptions& options,
                                                            const MakeDriver& make) try {
   if (auto error = validate(options)) return *error;
-  return std::unique_ptr<Communicator>(new Communicator(make(peer_options(options)), options.minimum_world));
+  return std::unique_ptr<Communicator>(new Communicator(make(peer_options(options)), options));
 } catch (const std::bad_alloc&) {
   return Error{Status::kOutOfMemory, "no memory for a communicator"};
 }
 
-Communicator::Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world)
-    : engine_(std::move(driver)), minimum_world_(minimum_world) {}
+Communicator::Communicator(std::unique_ptr<Driver> driver, const CommunicatorOptions& options)
+    : engine_(std::move(driver)), minimum_world_(options.minimum_world), insecure_(options.insecure) {}
 
 Communicator::~Communicator() = default;
 
 void Communicator::close() { engine_->close(); }
 
-Work Communicator::connect(std::string coordinator, Duration timeout) {
+Work Communicator::connect(std::string_view coordinator, Duration timeout) {
   auto call = engine_->new_call();
+  Result<Destination> to = parse_coordinator(coordinator, insecure_);
   // the call did not start, so connect() may be called again
-  if (const auto parsed = parse_destination(coordinator); !parsed) {
+  if (!to) {
     peer::Outcome refused;
-    refused.status = parsed.error().status;
-    refused.text = parsed.error().text;
+    refused.status = to.error().status;
+    refused.text = to.error().text;
     call->complete(std::move(refused));
     return Work(std::move(call));
   }
-  engine_->submit(call, peer::Connect{call->id(), std::move(coordinator), timeout}, Then::kGoOn);
+  if (!connects_.exchange(true, std::memory_order_relaxed)) engine_->secure(to->security);
+  engine_->submit(call, peer::Connect{call->id(), std::move(to->addresses), timeout}, Then::kGoOn);
   return Work(std::move(call));
 }
 

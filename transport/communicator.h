@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct CommunicatorOptions {
   // address or host name for the other peers; empty: the address that the coordinator sees
   std::string advertised_host;
   std::uint32_t minimum_world = 1;  // for launches that do not set one
+
+  // Without a run token, other machines are dialled and accepted without TLS: anybody on the way reads and changes all.
+  bool insecure = false;
 
   // For example "cubic". A value that the kernel refuses is logged and ignored. Empty: chosen for each stream
   // (Connector::Options).
@@ -130,9 +134,10 @@ class Communicator {
   // What the caller of launch() does next.
   using Then = Driver::Then;
 
-  // Joins the run of the coordinator at "host:port" ("[v6]:port"). Ends when this peer is a member. Allowed once per
-  // communicator; a call with an invalid address (kInvalidArgument) does not count. A timeout of 0 means none.
-  Work connect(std::string coordinator, Duration timeout = {0});
+  // Joins the run of the coordinator that this text names (transport/destination.h). Ends when this peer is a member.
+  // Allowed once per communicator; a call with an invalid text (kInvalidArgument) does not count. A timeout of 0 means
+  // none.
+  Work connect(std::string_view coordinator, Duration timeout = {0});
   // Admits waiting peers, and waits until the view has `at_least` members.
   Work admit(std::uint32_t at_least = 1, Duration timeout = {0});
   // Leaves the run in an orderly way. Ends when all calls launched before have ended and the other peers know.
@@ -196,13 +201,15 @@ class Communicator {
   [[nodiscard]] Footprint footprint() const;
 
  private:
-  Communicator(std::unique_ptr<Driver> driver, std::uint32_t minimum_world);
+  Communicator(std::unique_ptr<Driver> driver, const CommunicatorOptions& options);
   Result<Duration> enter(const LaunchArgs& args, Call& call, Interrupted interrupted);
   Result<Work> start(const LaunchArgs& args, Then then, std::shared_ptr<Call> call, Duration timeout);
 
   [[nodiscard]] std::shared_ptr<const Watch> watch_now();
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
+  bool insecure_;
+  std::atomic<bool> connects_{false};  // connect() was called with a valid text
   LaunchGate gate_;
   std::mutex published_mutex_;
   std::vector<std::pair<Tag, Work>> published_;  // publications that were not over at the last check

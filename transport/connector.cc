@@ -119,27 +119,31 @@ Connector::Connector(asio::io_context& io, Options options, Log log)
       congestion_control_(std::move(options.congestion_control), log),
       log_(std::move(log)),
       acceptor_(io),
-      pause_(io) {}
+      pause_(io),
+      handshakes_(io, log_) {}
 
-void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
-  const tcp::endpoint endpoint = to_endpoint(to);
+void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
+  const auto fail_later = [&](std::error_code error, std::string text) {
+    asio::post(io_, [done = std::move(done), failure = Failure{error, std::move(text)}] { done(failure, {}); });
+  };
+  if (effect.to.family == io::Address::Family::kNone) {
+    const std::error_code error = asio::error::address_family_not_supported;
+    return fail_later(error, error.message());
+  }
+  if (!may_be_plain(effect.to)) {
+    return fail_later(asio::error::access_denied,
+                      "a plain stream to another machine is refused: connect with the run token that the coordinator "
+                      "prints, or allow plain streams (insecure)");
+  }
+  const tcp::endpoint endpoint = to_endpoint(effect.to);
   std::error_code error;
-  if (to.family == io::Address::Family::kNone) {
-    error = asio::error::address_family_not_supported;
-  } else {
-    socket.open(endpoint.protocol(), error);  // asio does not set close-on-exec; configure() does
-  }
-  if (error) {
-    asio::post(io_, [done = std::move(done), error] { done(error, {}); });
-    return;
-  }
+  socket.open(endpoint.protocol(), error);  // asio does not set close-on-exec; configure() does
+  if (error) return fail_later(error, error.message());
   configure(socket);
-  socket.async_connect(endpoint, [this, &socket, done = std::move(done)](std::error_code result) {
+  const auto side = effect.to_coordinator ? tls::Session::Side::kDialsCoordinator : tls::Session::Side::kDialsPeer;
+  socket.async_connect(endpoint, [this, &socket, side, done = std::move(done)](std::error_code result) {
     // the stream was closed meanwhile, and the socket may not exist any more
-    if (result == asio::error::operation_aborted) {
-      done(result, {});
-      return;
-    }
+    if (result == asio::error::operation_aborted) return done(Failure{result, result.message()}, {});
     // The kernel can give an unused port of its ephemeral range to this socket itself, and TCP then connects the socket
     // to itself (simultaneous open, RFC 9293, section 3.5).
     std::error_code ignored;
@@ -147,8 +151,24 @@ void Connector::dial(Socket& socket, const io::Address& to, OnDialled done) {
       result = asio::error::connection_refused;
     }
     if (!result) result = give_anew(socket);
-    done(result, result ? Path{} : suit_to_path(socket));
+    if (result) return done(Failure{result, result.message()}, {});
+    on_connected(socket, side, done);
   });
+}
+
+void Connector::on_connected(Socket& socket, tls::Session::Side side, const OnDialled& done) {
+  if (!security_.credentials) return done(std::nullopt, {suit_to_path(socket), nullptr});
+  auto session = std::make_shared<std::unique_ptr<tls::Session>>(
+      std::make_unique<tls::Session>(security_.credentials, socket.native_handle(), side));
+  shake_hands(socket, **session, [this, &socket, session, done](std::error_code error) {
+    if (!error) return done(std::nullopt, {suit_to_path(socket), std::move(*session)});
+    const std::string& why = (*session)->why();
+    done(Failure{error, why.empty() ? error.message() : why}, {});
+  });
+}
+
+bool Connector::may_be_plain(const io::Address& other) const {
+  return security_.credentials != nullptr || security_.plain_anywhere || is_loopback(other);
 }
 
 void Connector::configure(Socket& socket) {
@@ -240,6 +260,7 @@ void Connector::close() {
   std::error_code ignored;
   acceptor_.close(ignored);
   pause_.cancel();
+  handshakes_.end();
 }
 
 void Connector::wait_for_connections() {
@@ -260,11 +281,24 @@ void Connector::accept_waiting() {
     if (error) continue;  // the remote host closed the connection before accept (accept(2): treat it as a retry)
     said_out_of_descriptors_ = false;
     configure(socket);
-    const Path path = suit_to_path(socket);
-    accepted_(std::move(socket), to_address(from), path);
+    take(std::move(socket), to_address(from));
     if (!acceptor_.is_open()) return;
   }
   wait_for_connections();
+}
+
+void Connector::take(Socket socket, const io::Address& from) {
+  if (security_.credentials) {
+    handshakes_.begin(std::move(socket), from, security_.credentials,
+                      [this](Socket secured, const io::Address& whom, std::unique_ptr<tls::Session> session) {
+                        Path path = suit_to_path(secured);
+                        accepted_(std::move(secured), whom, {std::move(path), std::move(session)});
+                      });
+    return;
+  }
+  if (!may_be_plain(from)) return handshakes_.refuse_plain(from);
+  const Path path = suit_to_path(socket);
+  accepted_(std::move(socket), from, {path, nullptr});
 }
 
 void Connector::back_off(const std::error_code& error) {

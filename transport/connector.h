@@ -1,5 +1,5 @@
-// Opens all streams, dialled and accepted ones. TLS will be added here: the rest of the library handles a Socket and
-// does not know what is below it.
+// Opens all streams, dialled and accepted ones: a socket, and a TLS session if this machine has credentials. A machine
+// without credentials has plain streams, to and from programs of the same machine only, unless it is told otherwise.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -7,8 +7,11 @@
 #include <asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -16,11 +19,12 @@
 #include "core/io/stream.h"
 #include "transport/congestion_control.h"
 #include "transport/forks.h"
+#include "transport/handshakes.h"
 #include "transport/log.h"
+#include "transport/tls/credentials.h"
+#include "transport/tls/session.h"
 
 namespace lockstep::transport {
-
-using Socket = Owned<asio::ip::tcp::socket>;
 
 // Where to listen: the first free port of first_port..last_port; 0: any port.
 struct ListenPlan {
@@ -30,28 +34,47 @@ struct ListenPlan {
   std::uint16_t last_port = 0;
 };
 
+// How the streams of one machine are protected.
+struct Security {
+  std::shared_ptr<tls::Credentials> credentials;  // null: no TLS
+  bool plain_anywhere = false;                    // without TLS, other machines are dialled and accepted, too
+};
+
 // Not thread-safe: used by the thread that runs `io` only.
 class Connector {
  public:
   struct Options {
     std::string congestion_control;  // `name` of CongestionControl
   };
-  // The path of an open stream, as the kernel reports it. All empty after an error.
+  // The path of an open stream, as the kernel reports it.
   struct Path {
     Duration round_trip;             // 0: not known
     std::string congestion_control;  // in force; empty: not known
     bool paced = false;
   };
-  using OnDialled = std::function<void(std::error_code, const Path&)>;
-  using OnAccepted = std::function<void(Socket, const io::Address& from, const Path&)>;
+  struct Opened {
+    Path path;
+    std::unique_ptr<tls::Session> tls;  // null: a plain stream
+  };
+  struct Failure {
+    std::error_code error;
+    std::string text;
+  };
+  using OnDialled = std::function<void(std::optional<Failure>, Opened)>;
+  using OnAccepted = std::function<void(Socket, const io::Address& from, Opened)>;
 
   Connector(asio::io_context& io, Options options, Log log);
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
   ~Connector() = default;
 
-  // Connects `socket` to `to`. `done` is never called before dial() returns.
-  void dial(Socket& socket, const io::Address& to, OnDialled done);
+  // For the streams that are opened from now on.
+  void secure(Security security) { security_ = std::move(security); }
+  [[nodiscard]] const Security& security() const { return security_; }
+
+  // Connects `socket` to `to`, and shakes hands. `done` is never called before dial() returns. `socket` must live until
+  // then; closing it ends the attempt.
+  void dial(Socket& socket, const io::Dial& effect, OnDialled done);
 
   // Listens until close(). Call it once. Returns the address that it listens on, or an error that names the cause and
   // what to do.
@@ -67,6 +90,10 @@ class Connector {
   void configure(Socket& socket);
   // Sets the options that depend on the path; call it once the stream is open.
   Path suit_to_path(Socket& socket);
+  void on_connected(Socket& socket, tls::Session::Side side, const OnDialled& done);
+  void take(Socket socket, const io::Address& from);
+  // Whether a plain stream to or from this address is allowed.
+  [[nodiscard]] bool may_be_plain(const io::Address& other) const;
 
   asio::io_context& io_;
   CongestionControl congestion_control_;
@@ -75,6 +102,8 @@ class Connector {
   asio::steady_timer pause_;
   OnAccepted accepted_;
   bool said_out_of_descriptors_ = false;
+  Security security_;
+  Handshakes handshakes_;
 };
 
 }  // namespace lockstep::transport

@@ -15,6 +15,12 @@
 #include "transport/resolver.h"
 
 namespace lockstep::transport {
+namespace {
+
+// A revoked token must end within a second.
+constexpr auto kReloadEvery = std::chrono::milliseconds(300);
+
+}  // namespace
 
 Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options options) try {
   const Result<HostPort> where = parse_host_port(options.listen);
@@ -27,14 +33,22 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
     }
   }
 
+  Result<Access> access = Access::open(options.access, *hosts);
+  if (!access) return access.error();
   options.machine.link_key = random_link_key();
-  std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
+  options.machine.secured = access->is_secured();
+  options.machine.grants = access->grants();
+  std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options), std::move(*access)));
   Result<io::Address> bound = Error{Status::kOutOfMemory, "the thread that runs the coordinator has failed"};
   const ListenPlan plan{std::move(*hosts), where->port, where->port};
   server->reactor_->ask([&] {
     if (server->reactor_->over()) return;
     bound = server->streams_.listen(plan);
+    if (!bound) return;
+    if (auto error = server->access_.listens_on(*bound)) bound = *error;
+    server->token_ = server->access_.token();
     server->loop_.turn();  // sets the first timer
+    server->watch_tokens();
   });
   if (!bound) return bound.error();
   server->address_ = *bound;
@@ -47,7 +61,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
       fmt::format("cannot start a coordinator ({}): raise the limits of threads and open files", error.what())};
 }
 
-CoordinatorServer::CoordinatorServer(Options options)
+CoordinatorServer::CoordinatorServer(Options options, Access access)
     : options_(std::move(options)),
       event_log_(options_.log),
       reactor_(options_.reactor != nullptr ? options_.reactor
@@ -57,9 +71,28 @@ CoordinatorServer::CoordinatorServer(Options options)
       streams_(
           reactor_->io(), memory_, {options_.congestion_control}, options_.log, [this] { loop_.turn(); },
           &reactor_->local_streams()),
-      loop_(reactor_->io(), machine_, streams_, *this) {
+      loop_(reactor_->io(), machine_, streams_, *this),
+      access_(std::move(access)),
+      reload_(reactor_->io()) {
+  streams_.secure(access_.security());
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.machine, born_, options_.flight_bytes));
   reactor_->attach(*this);
+}
+
+void CoordinatorServer::watch_tokens() {
+  if (options_.access.token_file.empty() || !access_.is_secured()) return;
+  reload_.expires_after(kReloadEvery);
+  reload_.async_wait([this](std::error_code aborted) {
+    if (aborted || loop_.stopped()) return;
+    const Result<bool> reloaded = access_.reload();
+    if (!reloaded) {
+      if (options_.log) options_.log("the run tokens are as before: " + reloaded.error().text);
+    } else if (*reloaded) {
+      loop_.push(coordinator::ChangeGrants{access_.grants()});
+      loop_.turn();
+    }
+    watch_tokens();
+  });
 }
 
 // Only a lack of memory ends here.
@@ -75,6 +108,7 @@ void CoordinatorServer::stop() {
   const auto ended = std::make_shared<std::promise<void>>();
   reactor_->post(Reactor::Wake::kOwner, [this, ended] {
     loop_.stop();
+    reload_.cancel();
     streams_.shut_down(StreamSet::ClosingStreams::kWait, [ended] { ended->set_value(); });
   });
   auto all_closed = ended->get_future();

@@ -1,6 +1,7 @@
 // A coordinator on the thread of its reactor, for the command line and for programs that embed one.
 #pragma once
 
+#include <asio/steady_timer.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "core/io/stream.h"
 #include "core/trace/event.h"
 #include "core/wire/message.h"
+#include "transport/access.h"
 #include "transport/connector.h"
 #include "transport/event_log.h"
 #include "transport/flight.h"
@@ -27,8 +29,9 @@ namespace lockstep::transport {
 class CoordinatorServer final : private Reactor::User {
  public:
   struct Options {
-    std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
-    coordinator::Options machine;
+    std::string listen = ":0";     // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
+    coordinator::Options machine;  // without `secured` and `grants`, which `access` decides
+    AccessOptions access;
     std::shared_ptr<Reactor> reactor;                 // null: one of its own
     std::string congestion_control;                   // as in Connector::Options
     Log log;                                          // one line per event; may be empty
@@ -50,6 +53,8 @@ class CoordinatorServer final : private Reactor::User {
 
   // The address that the coordinator listens on; the host is 0.0.0.0 or [::] if it listens on all addresses.
   [[nodiscard]] const io::Address& address() const { return address_; }
+  // The string that peers connect with (transport/access.h); empty without TLS.
+  [[nodiscard]] const std::string& token() const { return token_; }
   // The coordinator's status; after stop(), the last status. Callable from any thread.
   [[nodiscard]] wire::StatusReply snapshot();
   [[nodiscard]] coordinator::Coordinator::Footprint footprint();
@@ -65,7 +70,8 @@ class CoordinatorServer final : private Reactor::User {
   using Machine = coordinator::Coordinator;
   using Loop = MachineLoop<Machine, coordinator::Input, coordinator::Effects, coordinator::Timer, CoordinatorServer>;
 
-  explicit CoordinatorServer(Options options);
+  CoordinatorServer(Options options, Access access);
+  void watch_tokens();
   void on_failure(const Error& why) override;
   void write_flight_of_failure(const std::string& reason);
 
@@ -80,6 +86,9 @@ class CoordinatorServer final : private Reactor::User {
   std::optional<flight::Recorder<Machine>> recorder_;
   StreamSet streams_;
   Loop loop_;
+  Access access_;  // used by the owner of the loop
+  std::string token_;
+  asio::steady_timer reload_;  // when the file of tokens is looked at next
 };
 
 }  // namespace lockstep::transport

@@ -14,6 +14,7 @@
 #include "core/peer/peer.h"
 #include "core/wire/message.h"
 #include "transport/call.h"
+#include "transport/connector.h"
 #include "transport/memory.h"
 
 namespace lockstep::transport {
@@ -33,6 +34,9 @@ class Driver {
   // Ends all calls in flight as if the run were lost, and restores their memory; later submissions end in the same way.
   // A second call does nothing. Call it from one thread only.
   virtual void close() = 0;
+
+  // How streams are protected from now on; before the peer connects. Blocks briefly.
+  virtual void secure(const Security& security) = 0;
 
   [[nodiscard]] virtual PeerId self() const = 0;
   virtual std::shared_ptr<Call> new_call() = 0;

@@ -26,7 +26,12 @@ namespace lockstep::transport {
   X(kZeroIsForever, "zero-is-forever", "a time-out of 0 is none") \
   X(kSecondCloserReturns, "second-closer-returns", "a thread that closes a handle beside another one does not wait") \
   X(kLastPortIgnored, "last-port-ignored", "the option last_port has no effect") \
-  X(kGraceIgnored, "grace-ignored", "the option abort_grace_ms has no effect")
+  X(kGraceIgnored, "grace-ignored", "the option abort_grace_ms has no effect") \
+  X(kAnyProof, "any-proof", "a coordinator believes that every dialler holds the secret of its token") \
+  X(kNoPace, "no-pace", "one network may begin any number of TLS handshakes") \
+  X(kStrangersStay, "strangers-stay", "a TLS handshake may take for ever") \
+  X(kNeverRekeys, "never-rekeys", "a TLS stream keeps its keys for ever") \
+  X(kRevokedStays, "revoked-stays", "a token that is revoked in the file goes on to be granted")
 // clang-format on
 
 enum class DriverMutant : std::uint8_t {

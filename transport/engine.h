@@ -65,6 +65,9 @@ class Engine final : public Driver, private Reactor::User {
 
   // ---- from any thread ----
 
+  void secure(const Security& security) override {
+    reactor_->ask([&] { streams_.secure(security); });
+  }
   [[nodiscard]] PeerId self() const override { return options_.peer.id; }
   std::shared_ptr<Call> new_call() override;
   void submit(std::shared_ptr<Call> call, peer::Input input, Then then) override;

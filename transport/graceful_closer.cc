@@ -4,6 +4,7 @@
 #include <asio/buffer.hpp>
 #include <asio/error.hpp>
 #include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
 #include <chrono>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,7 @@ struct GracefulCloser::Closing {
   Socket socket;
   asio::steady_timer patience;
   std::size_t discarded = 0;
+  std::vector<std::byte> rest;  // to be sent before the end
 };
 
 GracefulCloser::~GracefulCloser() {
@@ -37,18 +39,32 @@ GracefulCloser::~GracefulCloser() {
   }
 }
 
-void GracefulCloser::begin(Socket socket) {
-  std::error_code error;
-  socket.shutdown(Socket::shutdown_send, error);
-  if (error) return;  // not connected any more: nothing can be delivered
+void GracefulCloser::begin(Socket socket, std::vector<std::byte> rest) {
   if (planted(DriverMutant::kClosesAtOnce)) return;
   if (closing_.size() >= kMostClosing) end(closing_.front());
   const auto stream = std::make_shared<Closing>(std::move(socket));
+  stream->rest = std::move(rest);
   closing_.push_back(stream);
   stream->patience.expires_after(kPatience);
   stream->patience.async_wait([this, stream](std::error_code aborted) {
     if (!aborted) end(stream);
   });
+  send_rest(stream);
+}
+
+void GracefulCloser::send_rest(const std::shared_ptr<Closing>& stream) {
+  if (stream->rest.empty()) return end_sending(stream);
+  asio::async_write(stream->socket, asio::buffer(stream->rest), [this, stream](std::error_code error, std::size_t) {
+    if (error == asio::error::operation_aborted) return;
+    if (error) return end(stream);
+    end_sending(stream);
+  });
+}
+
+void GracefulCloser::end_sending(const std::shared_ptr<Closing>& stream) {
+  std::error_code error;
+  stream->socket.shutdown(Socket::shutdown_send, error);
+  if (error) return end(stream);  // not connected any more: nothing can be delivered
   listen(stream);
 }
 

@@ -9,8 +9,9 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <vector>
 
-#include "transport/connector.h"
+#include "transport/socket.h"
 
 namespace lockstep::transport {
 
@@ -22,7 +23,8 @@ class GracefulCloser {
   GracefulCloser& operator=(const GracefulCloser&) = delete;
   ~GracefulCloser();
 
-  void begin(Socket socket);
+  // `rest`: bytes of the stream that are still to be sent.
+  void begin(Socket socket, std::vector<std::byte> rest);
 
   // Closes all streams at once. The kernel still delivers written bytes, unless the other side sends something
   // meanwhile.
@@ -34,6 +36,8 @@ class GracefulCloser {
 
  private:
   struct Closing;
+  void send_rest(const std::shared_ptr<Closing>& stream);
+  void end_sending(const std::shared_ptr<Closing>& stream);
   void listen(const std::shared_ptr<Closing>& stream);
   void end(const std::shared_ptr<Closing>& stream);
 

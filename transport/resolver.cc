@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <asio/error.hpp>
 #include <asio/post.hpp>
+#include <cstddef>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -33,7 +35,41 @@ Addresses collect(const std::string& host, const std::error_code& error, const t
 
 }  // namespace
 
+// A list of names, one after the other.
+struct Resolver::Joined {
+  std::vector<std::string> names;
+  std::size_t next = 0;
+  std::vector<io::Address> addresses;
+  std::optional<Error> error;  // of the first name that failed
+  std::function<void(Addresses)> done;
+};
+
 void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)> done) {
+  const auto joined = std::make_shared<Joined>();
+  joined->names = split_addresses(host_port);
+  joined->done = std::move(done);
+  resolve_next(joined);
+}
+
+// One name that has an address is enough.
+void Resolver::resolve_next(const std::shared_ptr<Joined>& joined) {
+  resolve_one(joined->names[joined->next++], [this, joined](Addresses found) {
+    if (found) {
+      for (const io::Address& address : *found) {
+        if (std::ranges::find(joined->addresses, address) == joined->addresses.end()) {
+          joined->addresses.push_back(address);
+        }
+      }
+    } else if (!joined->error) {
+      joined->error = found.error();
+    }
+    if (joined->next < joined->names.size()) return resolve_next(joined);
+    joined->done(joined->addresses.empty() && joined->error ? Addresses(*joined->error)
+                                                            : Addresses(std::move(joined->addresses)));
+  });
+}
+
+void Resolver::resolve_one(std::string_view host_port, std::function<void(Addresses)> done) {
   const auto answer = [&](Addresses addresses) {
     asio::post(io_, [done, addresses = std::move(addresses), alive = std::weak_ptr(alive_)]() mutable {
       if (!alive.expired()) done(std::move(addresses));

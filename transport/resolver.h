@@ -16,8 +16,9 @@ namespace lockstep::transport {
 
 using Addresses = Result<std::vector<io::Address>>;
 
-// Resolves a "host:port" to be dialled. `done` is called from the reactor, never inside resolve(). asio's own thread
-// calls the system's resolver, which cannot be interrupted: the destructor of the io_context waits for it.
+// Resolves a "host:port" to be dialled, or several with commas, whose addresses are joined. `done` is called from the
+// reactor, never inside resolve(). asio's own thread calls the system's resolver, which cannot be interrupted: the
+// destructor of the io_context waits for it.
 class Resolver {
  public:
   explicit Resolver(asio::io_context& io) : io_(io), resolver_(io) {}
@@ -29,6 +30,10 @@ class Resolver {
   }
 
  private:
+  struct Joined;
+  void resolve_next(const std::shared_ptr<Joined>& joined);
+  void resolve_one(std::string_view host_port, std::function<void(Addresses)> done);
+
   asio::io_context& io_;
   asio::ip::tcp::resolver resolver_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -19,6 +19,7 @@
 #include "core/wire/link_reader.h"
 #include "core/wire/link_writer.h"
 #include "transport/clock.h"
+#include "transport/destination.h"
 #include "transport/memory.h"
 #include "transport/resolver.h"
 #include "transport/stream_set.h"
@@ -33,10 +34,14 @@ constexpr auto kPause = std::chrono::milliseconds(50);
 // One query: resolves the name, dials each address in turn, sends the request, reads the answer.
 class Query {
  public:
-  explicit Query(std::string_view host_port)
-      : host_port_(host_port), resolver_(io_), timer_(io_), pause_(io_), streams_(io_, memory_, {}, {}, [this] {
-          turn();
-        }) {}
+  explicit Query(Destination to)
+      : host_port_(std::move(to.addresses)),
+        resolver_(io_),
+        timer_(io_),
+        pause_(io_),
+        streams_(io_, memory_, {}, {}, [this] { turn(); }) {
+    streams_.secure(std::move(to.security));
+  }
 
   Result<wire::StatusReply> run(Duration timeout) {
     timer_.expires_after(to_chrono(timeout));
@@ -82,7 +87,7 @@ class Query {
     stream_ = names_.next();
     reader_ = wire::LinkReader(kMaxBodyBytes);
     writer_ = wire::LinkWriter();
-    streams_.carry_out(io::Dial{stream_, addresses_[next_address_++]});
+    streams_.carry_out(io::Dial{stream_, addresses_[next_address_++], true});
   }
 
   void on(const io::Opened&) {
@@ -175,8 +180,10 @@ class Query {
 
 }  // namespace
 
-Result<wire::StatusReply> query_status(std::string_view host_port, Duration timeout) {
-  return Query(host_port).run(timeout);
+Result<wire::StatusReply> query_status(std::string_view coordinator, Duration timeout, bool insecure) {
+  Result<Destination> to = parse_coordinator(coordinator, insecure);
+  if (!to) return to.error();
+  return Query(std::move(*to)).run(timeout);
 }
 
 }  // namespace lockstep::transport

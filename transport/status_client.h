@@ -9,8 +9,9 @@
 
 namespace lockstep::transport {
 
-// Blocks until the coordinator at "host:port" has answered, or until `timeout` has passed. Errors: kUnreachable,
-// kTimedOut, kRefused, kProtocolError, kInvalidArgument; the text names the address and what to do.
-Result<wire::StatusReply> query_status(std::string_view host_port, Duration timeout);
+// Blocks until the coordinator that this text names (transport/destination.h) has answered, or until `timeout` has
+// passed. Errors: kUnreachable, kTimedOut, kRefused, kProtocolError, kInvalidArgument; the text names the address and
+// what to do.
+Result<wire::StatusReply> query_status(std::string_view coordinator, Duration timeout, bool insecure = false);
 
 }  // namespace lockstep::transport

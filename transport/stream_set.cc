@@ -12,6 +12,7 @@
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "core/base/assert.h"
 #include "transport/address.h"
@@ -58,6 +59,7 @@ struct StreamSet::Stream {
   StreamId id;
   StreamSet& home;
   Socket socket;
+  std::unique_ptr<tls::Session> tls;          // null: plain
   StreamPtr other;                            // the other end, if it is in this process: then there is no socket
   bool ended_in_order = false;                // with `other`: all that was written has arrived there
   bool open = false;                          // false: dialling
@@ -75,6 +77,12 @@ struct StreamSet::Stream {
   std::array<asio::const_buffer, io::SliceList::kCapacity> from;
   std::size_t from_count = 0;
 };
+
+// Why a stream ended.
+std::string StreamSet::words_of(const Stream& stream, const std::error_code& error) {
+  if (error == asio::error::eof) return {};
+  return stream.tls != nullptr && !stream.tls->why().empty() ? stream.tls->why() : error.message();
+}
 
 StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
                      std::function<void()> on_ready, LocalStreams* local)
@@ -97,11 +105,12 @@ StreamSet::~StreamSet() {
 void StreamSet::carry_out(const io::Dial& effect) {
   const StreamPtr stream = add(effect.stream, Socket(io_));
   if (StreamSet* const to = local_ == nullptr ? nullptr : local_->find(effect.to)) {
-    return dial_local(stream, *to, effect.to);
+    return dial_local(stream, *to, effect);
   }
-  connector_.dial(stream->socket, effect.to, [this, stream](std::error_code error, const Connector::Path& path) {
-    on_dialled(stream, error, path);
-  });
+  connector_.dial(stream->socket, effect,
+                  [this, stream](const std::optional<Connector::Failure>& failure, Connector::Opened opened) {
+                    on_dialled(stream, failure, std::move(opened));
+                  });
 }
 
 void StreamSet::carry_out(const io::Read& effect) {
@@ -160,7 +169,12 @@ void StreamSet::carry_out(const io::Close& effect) {
     stream->ended_in_order = effect.flush_first;
   } else if (effect.flush_first && stream->open && !stream->doomed) {
     stream->socket.cancel();
-    closer_.begin(std::move(stream->socket));
+    std::vector<std::byte> rest;
+    if (stream->tls != nullptr) {
+      rest = stream->tls->finish();
+      stream->tls.reset();
+    }
+    closer_.begin(std::move(stream->socket), std::move(rest));
   } else {
     abort_socket(stream->socket);
   }
@@ -186,27 +200,35 @@ StreamSet::StreamPtr StreamSet::add(StreamId id, Socket socket) {
   return stream;
 }
 
-void StreamSet::set_open(Stream& stream, const Connector::Path& path) {
+void StreamSet::set_open(Stream& stream, Connector::Opened opened) {
   stream.open = true;
+  stream.tls = std::move(opened.tls);
+  const Connector::Path& path = opened.path;
   if (path.paced) stream.unsent.begin(stream.socket.native_handle());
   if (!path.congestion_control.empty()) stream.control = &congestion_use_.control(path.congestion_control);
 }
 
-void StreamSet::on_dialled(const StreamPtr& stream, const std::error_code& error, const Connector::Path& path) {
+io::Identity StreamSet::identity_of(const Stream& stream) {
+  return stream.tls == nullptr ? io::Identity{} : stream.tls->identity();
+}
+
+void StreamSet::on_dialled(const StreamPtr& stream, const std::optional<Connector::Failure>& failure,
+                           Connector::Opened opened) {
   if (stream->ended) return;
-  if (error) {
-    end(stream, close_reason(error), error.message());
+  if (failure) {
+    end(stream, close_reason(failure->error), failure->text);
   } else {
-    set_open(*stream, path);
-    inputs_.push(io::Opened{stream->id, path.round_trip});
+    const Duration round_trip = opened.path.round_trip;
+    set_open(*stream, std::move(opened));
+    inputs_.push(io::Opened{stream->id, round_trip, identity_of(*stream)});
   }
   on_ready_();
 }
 
 Result<io::Address> StreamSet::listen(const ListenPlan& plan) {
   Result<io::Address> bound =
-      connector_.listen(plan, [this](Socket socket, const io::Address& from, const Connector::Path& path) {
-        on_accepted(std::move(socket), from, path);
+      connector_.listen(plan, [this](Socket socket, const io::Address& from, Connector::Opened opened) {
+        on_accepted(std::move(socket), from, std::move(opened));
       });
   if (bound && local_ != nullptr) local_->add(*this, plan, bound->port);
   return bound;
@@ -217,10 +239,11 @@ void StreamSet::stop_listening() {
   if (local_ != nullptr) local_->remove(*this);
 }
 
-void StreamSet::on_accepted(Socket socket, const io::Address& from, const Connector::Path& path) {
+void StreamSet::on_accepted(Socket socket, const io::Address& from, Connector::Opened opened) {
   const StreamPtr stream = add(accepted_names_.next(), std::move(socket));
-  set_open(*stream, path);
-  inputs_.push(io::Accepted{stream->id, from, path.round_trip});
+  const Duration round_trip = opened.path.round_trip;
+  set_open(*stream, std::move(opened));
+  inputs_.push(io::Accepted{stream->id, from, round_trip, identity_of(*stream)});
   on_ready_();
 }
 
@@ -278,7 +301,9 @@ void StreamSet::on_waited(const StreamPtr& stream, io::Direction direction, cons
   Stream::Half& half = stream->half(direction);
   half.waiting = false;
   half.dry = false;
-  if (error == asio::error::operation_aborted || !half.lent) return;
+  if (error == asio::error::operation_aborted) return;
+  if (direction == io::Direction::kWrite && stream->tls != nullptr && !stream->doomed) send_pending(stream);
+  if (!half.lent) return;
   schedule(stream, direction);
   on_ready_();
 }
@@ -305,27 +330,48 @@ void StreamSet::attempt_read(const StreamPtr& stream) {
   if (stream->other != nullptr) return attempt_local(stream, io::Direction::kRead);
   const std::size_t asked = stream->into[0].size() + stream->into[1].size();
   std::error_code error;
-  const std::size_t bytes = stream->socket.read_some(stream->into, error);
+  const std::size_t bytes =
+      stream->tls != nullptr ? stream->tls->read(stream->into, error) : stream->socket.read_some(stream->into, error);
+  if (stream->tls != nullptr && stream->tls->pending() > 0 && !stream->write.waiting)
+    wait(stream, io::Direction::kWrite);
   if (error && stream->doomed) return end(stream, stream->doom_reason, std::move(stream->doom_text));
   if (would_block(error)) return wait(stream, io::Direction::kRead);
-  if (error) return end(stream, close_reason(error), error == asio::error::eof ? std::string() : error.message());
+  if (error) return end(stream, close_reason(error), words_of(*stream, error));
   stream->read.lent = false;
-  stream->read.dry = bytes < asked;
+  stream->read.dry = stream->tls != nullptr ? stream->tls->is_dry() : bytes < asked;
   bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
   inputs_.push(io::ReadDone{stream->id, bytes});
 }
 
 void StreamSet::attempt_write(const StreamPtr& stream) {
   if (stream->other != nullptr) return attempt_local(stream, io::Direction::kWrite);
-  const std::span<const asio::const_buffer> from(stream->from.data(), stream->from_count);
   std::error_code error;
-  const std::size_t bytes = stream->socket.write_some(from, error);
+  const std::size_t bytes = write_some(*stream, error);
   if (would_block(error)) return wait(stream, io::Direction::kWrite);
   if (error) return doom(stream, error);
   stream->write.lent = false;
-  stream->write.dry = bytes < asio::buffer_size(from);
+  if (stream->tls != nullptr && stream->tls->pending() > 0) wait(stream, io::Direction::kWrite);
   bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
   inputs_.push(io::WriteDone{stream->id, bytes, written_by_now(bytes)});
+}
+
+std::size_t StreamSet::write_some(Stream& stream, std::error_code& error) {
+  const std::span<const asio::const_buffer> from(stream.from.data(), stream.from_count);
+  if (stream.tls != nullptr) {
+    // Encrypted bytes cannot go on another stream any more, as those in the kernel.
+    const std::size_t most = stream.unsent.is_set() ? UnsentLimit::kLeast : UnsentLimit::kMost;
+    return stream.tls->write(from, most, scratch_, error);
+  }
+  const std::size_t bytes = stream.socket.write_some(from, error);
+  stream.write.dry = bytes < asio::buffer_size(from);
+  return bytes;
+}
+
+// What TLS has encrypted, and the socket did not take.
+void StreamSet::send_pending(const StreamPtr& stream) {
+  const std::error_code error = stream->tls->flush();
+  if (would_block(error)) return wait(stream, io::Direction::kWrite);
+  if (error) doom(stream, error);
 }
 
 // Asks the kernel about every stream, after a write that is long enough to measure a line by, and not too often. The
@@ -340,7 +386,7 @@ std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
   std::uint64_t outstanding = 0;
   for (const auto& [id, stream] : streams_) {
     if (!stream->open || stream->other != nullptr) continue;
-    outstanding += outstanding_on(stream->socket);
+    outstanding += outstanding_on(stream->socket) + (stream->tls != nullptr ? stream->tls->pending() : 0);
     const tcp_info info = tcp_info_of(stream->socket.native_handle());
     stream->unsent.suit_to(stream->socket.native_handle(), info);
     const std::uint64_t before =
@@ -354,17 +400,32 @@ std::optional<io::Written> StreamSet::written_by_now(std::size_t bytes) {
 
 // ---- streams without a socket ----
 
-void StreamSet::dial_local(const StreamPtr& stream, StreamSet& to, const io::Address& at) {
+void StreamSet::dial_local(const StreamPtr& stream, StreamSet& to, const io::Dial& effect) {
   const StreamPtr accepted = to.add(to.accepted_names_.next(), Socket(io_));
   stream->other = accepted;
   accepted->other = stream;
   stream->open = true;
   accepted->open = true;
   const Duration round_trip = microseconds(1);
-  inputs_.push(io::Opened{stream->id, round_trip});
+  inputs_.push(io::Opened{stream->id, round_trip, to.local_identity_of(to, false)});
   // A machine that dials itself has the address that it dials.
-  to.inputs_.push(io::Accepted{accepted->id, at, round_trip});
+  to.inputs_.push(
+      io::Accepted{accepted->id, effect.to, round_trip, to.local_identity_of(*this, effect.to_coordinator)});
   to.wake();
+}
+
+// What TLS would have proved of `dialler` to this machine. Within one process nothing is secret: so that runs with and
+// without sockets behave alike.
+io::Identity StreamSet::local_identity_of(const StreamSet& dialler, bool to_coordinator) const {
+  const auto& theirs = dialler.connector_.security().credentials;
+  const auto& ours = connector_.security().credentials;
+  if (theirs == nullptr || ours == nullptr) return {};
+  io::Identity identity{theirs->digest(), {}, false};
+  if (!to_coordinator) return identity;
+  identity.token = theirs->token().id;
+  const tls::Secret* const secret = ours->secret_of(identity.token);
+  identity.proved = secret != nullptr && tls::equal(*secret, theirs->token().secret);
+  return identity;
 }
 
 void StreamSet::attempt_local(const StreamPtr& stream, io::Direction direction) {
@@ -422,7 +483,7 @@ void StreamSet::wake() {
 void StreamSet::doom(const StreamPtr& stream, const std::error_code& error) {
   stream->doomed = true;
   stream->doom_reason = close_reason(error);
-  stream->doom_text = error.message();
+  stream->doom_text = words_of(*stream, error);
   doomed_.push(stream);
 }
 

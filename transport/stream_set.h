@@ -1,6 +1,7 @@
 // All streams of one machine: carries out its io:: effects on sockets and produces io:: inputs. Makes no decisions.
 //
 // A stream to a machine of the same reactor has no socket: its bytes go from the memory of one to that of the other.
+// Any other stream has a TLS session, if the machine has credentials.
 //
 // Reads and writes are attempted at once, as long as they succeed; they wait for the reactor only if the socket has no
 // data or no room. So a loan can be ended at any moment. Streams take turns, one system call each.
@@ -17,8 +18,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #include "core/io/stream.h"
 #include "transport/congestion_use.h"
@@ -27,6 +31,7 @@
 #include "transport/graceful_closer.h"
 #include "transport/local_streams.h"
 #include "transport/memory.h"
+#include "transport/tls/session.h"
 
 namespace lockstep::transport {
 
@@ -39,6 +44,9 @@ class StreamSet {
   StreamSet(const StreamSet&) = delete;
   StreamSet& operator=(const StreamSet&) = delete;
   ~StreamSet();
+
+  // How the streams are protected that are opened from now on. Without it: plain streams, within this machine.
+  void secure(Security security) { connector_.secure(std::move(security)); }
 
   // Carries out effects. Effects on a stream that has ended meanwhile are dropped; its Closed input follows.
   void carry_out(const io::Dial& effect);
@@ -81,16 +89,21 @@ class StreamSet {
 
   [[nodiscard]] StreamPtr find(StreamId id) const;
   StreamPtr add(StreamId id, Socket socket);
-  void on_dialled(const StreamPtr& stream, const std::error_code& error, const Connector::Path& path);
-  void on_accepted(Socket socket, const io::Address& from, const Connector::Path& path);
-  void set_open(Stream& stream, const Connector::Path& path);
+  void on_dialled(const StreamPtr& stream, const std::optional<Connector::Failure>& failure, Connector::Opened opened);
+  void on_accepted(Socket socket, const io::Address& from, Connector::Opened opened);
+  static std::string words_of(const Stream& stream, const std::error_code& error);
+  static io::Identity identity_of(const Stream& stream);
+  [[nodiscard]] io::Identity local_identity_of(const StreamSet& dialler, bool to_coordinator) const;
+  void set_open(Stream& stream, Connector::Opened opened);
   void schedule(const StreamPtr& stream, io::Direction direction);
   void wait(const StreamPtr& stream, io::Direction direction);
   void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
   void attempt_read(const StreamPtr& stream);
   void attempt_write(const StreamPtr& stream);
+  std::size_t write_some(Stream& stream, std::error_code& error);
+  void send_pending(const StreamPtr& stream);
   std::optional<io::Written> written_by_now(std::size_t bytes);
-  void dial_local(const StreamPtr& stream, StreamSet& to, const io::Address& at);
+  void dial_local(const StreamPtr& stream, StreamSet& to, const io::Dial& effect);
   void attempt_local(const StreamPtr& stream, io::Direction direction);
   static void move_bytes(Stream& writer, Stream& reader);
   static void leave(Stream& stream);
@@ -107,6 +120,7 @@ class StreamSet {
   Connector connector_;
   CongestionUse congestion_use_;
   GracefulCloser closer_;
+  tls::Scratch scratch_{};
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
   Fifo<io::Input> inputs_;

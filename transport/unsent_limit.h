@@ -19,6 +19,8 @@ class UnsentLimit {
   // For a new stream of a far path, whose window is not known yet. Any other stream has no limit.
   void begin(int socket) { set(socket, kMost); }
 
+  [[nodiscard]] bool is_set() const { return limit_ != 0; }
+
   // Sets the limit again if the window has changed a lot.
   void suit_to(int socket, const tcp_info& info) {
     if (limit_ == 0) return;

@@ -12,6 +12,7 @@
 #include "bindings/c/sized.h"
 #include "core/io/stream.h"
 #include "lockstep.h"
+#include "transport/address.h"
 #include "transport/coordinator_server.h"
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
@@ -34,6 +35,7 @@ namespace {
 
 Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_options* options) {
   CoordinatorServer::Options result;
+  result.listen = "127.0.0.1:0";
   if (options == nullptr) return result;
   const auto in = c::take(options, "options", offsetof(lockstep_coordinator_options, flight_file));
   if (!in) return in.error();
@@ -53,6 +55,11 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
   result.log = c::log_to(in->log, in->log_user);
   if (in->flight_file != nullptr) result.flight_file = in->flight_file;
   if (in->shared_thread != 0) result.reactor = transport::Reactor::shared();
+  if (in->token_file != nullptr) result.access.token_file = in->token_file;
+  if (in->advertise != nullptr && *in->advertise != '\0') {
+    result.access.advertised = transport::split_addresses(in->advertise);
+  }
+  result.access.insecure = in->insecure != 0;
   return result;
 }
 
@@ -67,6 +74,15 @@ io::Address from_here(io::Address address) {
     address.bytes.back() = 1;
   }
   return address;
+}
+
+// Never repeats the text, which may be a secret.
+lockstep_status write_text(const std::string& text, char* into, std::size_t size) {
+  if (text.size() >= size) {
+    return c::fail(LOCKSTEP_ERR_BUFFER_TOO_SMALL, fmt::format("size is {}; the text needs {}", size, text.size() + 1));
+  }
+  std::memcpy(into, text.c_str(), text.size() + 1);
+  return LOCKSTEP_OK;
 }
 
 }  // namespace
@@ -90,13 +106,15 @@ lockstep_status lockstep_coordinator_start(const lockstep_coordinator_options* o
 lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address, size_t size) {
   return c::inside(coordinator, [&](lockstep_coordinator& in) {
     if (address == nullptr) return c::fail(c::invalid("address is NULL; give room for 64 characters"));
-    const std::string text = from_here(in.server->address()).text();
-    if (text.size() >= size) {
-      return c::fail(LOCKSTEP_ERR_BUFFER_TOO_SMALL,
-                     fmt::format("size is {}; \"{}\" needs {}", size, text, text.size() + 1));
-    }
-    std::memcpy(address, text.c_str(), text.size() + 1);
-    return LOCKSTEP_OK;
+    return write_text(from_here(in.server->address()).text(), address, size);
+  });
+}
+
+lockstep_status lockstep_coordinator_token(lockstep_coordinator* coordinator, char* token, size_t size) {
+  return c::inside(coordinator, [&](lockstep_coordinator& in) {
+    if (token == nullptr) return c::fail(c::invalid("token is NULL; give room for LOCKSTEP_TOKEN_BYTES"));
+    const std::string& secret = in.server->token();
+    return write_text(secret.empty() ? from_here(in.server->address()).text() : secret, token, size);
   });
 }
 

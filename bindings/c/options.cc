@@ -108,6 +108,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   peer.sending.bytes_per_second = in.bytes_per_second;
   peer.sending.state_bytes_per_second = in.state_bytes_per_second;
   result.shared_thread = in.shared_thread != 0;
+  result.insecure = in.insecure != 0;
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
   if (const auto error = flight_options(in, result)) return *error;

@@ -24,18 +24,18 @@ Comm create_comm(const lockstep_comm_options& options) {
   return Comm(comm);
 }
 
-EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& address) {
+EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& token) {
   lockstep_coordinator* raw = nullptr;
   check(lockstep_coordinator_start(&options, &raw), "coordinator");
   EmbeddedCoordinator coordinator(raw);
-  std::array<char, 64> text{};
-  check(lockstep_coordinator_address(raw, text.data(), text.size()), "coordinator");
-  address = text.data();
+  std::array<char, LOCKSTEP_TOKEN_BYTES> text{};
+  check(lockstep_coordinator_token(raw, text.data(), text.size()), "coordinator");
+  token = text.data();
   return coordinator;
 }
 
-wire::StatusReply ask_coordinator(const std::string& address, double timeout_s) {
-  auto reply = transport::query_status(address, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)));
+wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s, bool insecure) {
+  auto reply = transport::query_status(coordinator, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), insecure);
   if (reply) return std::move(*reply);
   const bool usage = reply.error().status == Status::kInvalidArgument;
   throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);

@@ -23,11 +23,12 @@ using EmbeddedCoordinator = std::unique_ptr<lockstep_coordinator, Free>;
 void check(lockstep_status status, std::string_view what);
 
 Comm create_comm(const lockstep_comm_options& options);
-// Starts a coordinator; `address` becomes an address that this machine can connect to.
-EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& address);
+// Starts a coordinator; `token` becomes the text that peers of this machine can connect with.
+EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& options, std::string& token);
 
-// Queries the status of the coordinator at "host:port". Throws Failure if it does not answer.
-wire::StatusReply ask_coordinator(const std::string& address, double timeout_s);
+// Queries the status of the coordinator that this text names, as lockstep_connect(). Throws Failure if it does not
+// answer.
+wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s, bool insecure);
 
 lockstep_world world_of(const Comm& comm);
 

@@ -26,6 +26,9 @@
 namespace lockstep::cli {
 namespace {
 
+// How a peer that bench starts learns of its coordinator.
+constexpr const char* kCoordinatorVariable = "LOCKSTEP_BENCH_COORDINATOR";
+
 std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string& coordinator) {
   std::vector<std::string> words = {"bench",
                                     "--coordinator",
@@ -81,10 +84,16 @@ std::vector<std::string> peer_arguments(const BenchOptions& o, const std::string
 int bench_here(const BenchOptions& options) {
   Family family;
   lockstep_coordinator_options coordinator_options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
-  coordinator_options.listen = "127.0.0.1:0";
-  std::string address;
-  const EmbeddedCoordinator coordinator = start_coordinator(coordinator_options, address);
-  for (std::uint32_t i = 0; i < options.peers; ++i) family.start(peer_arguments(options, address));
+  if (options.network.tls) {
+    coordinator_options.listen = ":0";
+    coordinator_options.advertise = "127.0.0.1";
+  }
+  std::string token;
+  const EmbeddedCoordinator coordinator = start_coordinator(coordinator_options, token);
+  ::setenv(kCoordinatorVariable, token.c_str(), 1);  // not as an argument, which everybody on this machine can see
+  for (std::uint32_t i = 0; i < options.peers; ++i) {
+    family.start(peer_arguments(options, std::string("env:") + kCoordinatorVariable));
+  }
 
   int code = kExitOk;
   for (std::uint32_t running = options.peers; running > 0;) {
@@ -164,6 +173,9 @@ int bench(const BenchOptions& options) {
       throw Failure(kExitUsage, formats + "the ring needs a format of 8 bits or more for --up");
     }
   }
+  if (!options.coordinator.empty() && options.network.tls) {
+    throw Failure(kExitUsage, "--tls is for peers that bench starts: with --coordinator, a run token means TLS");
+  }
   return options.coordinator.empty() ? bench_here(options) : bench_as_peer(options);
 }
 
@@ -188,7 +200,8 @@ Examples:
   lockstep bench -p 4 -o avg --up int4 --down int8       direct: rounded once on the way up
   lockstep bench -c send -i 64 -e 64K                    64 messages at a time between 2
   lockstep bench -c sync_state -p 5 -b 64M               a newcomer takes a state over from 4
-  lockstep bench -p 3 --coordinator host:4000            on each of 3 machines)";
+  lockstep bench -p 4 --tls                              how much encryption costs
+  lockstep bench -p 3 --coordinator TOKEN                on each of 3 machines)";
 
 // Options that choose the measurement and its peers.
 void add_subject(CLI::App& command, BenchOptions& options) {
@@ -197,7 +210,8 @@ void add_subject(CLI::App& command, BenchOptions& options) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command.add_option("--coordinator", options.coordinator,
-                     "HOST:PORT: join as one of --peers; start this command once per peer with equal options");
+                     "run token, HOST:PORT, file:PATH or env:NAME: join as one of --peers; start this command once per "
+                     "peer with equal options");
   command.add_option("-c,--collective", options.collective, "the collective to measure")
       ->transform(sim::one_of(
           {"all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "sync_state", "send"}))
@@ -276,6 +290,10 @@ void add_network(CLI::App& command, BenchOptions& options) {
       .add_option("--spin", options.network.spin_us, "us to poll before sleeping while a call is in flight; 0: none")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
+  command.add_flag("--tls", options.network.tls,
+                   "the peers that bench starts encrypt their streams, as between machines");
+  command.add_flag("--insecure", options.network.insecure,
+                   "with --coordinator HOST:PORT: streams to other machines are not encrypted");
   command.add_option("--wait", options.network.wait_s, "s to wait for the other peers")
       ->check(sim::real_number(0.1, 86'400))
       ->capture_default_str();

@@ -29,6 +29,8 @@ struct BenchNetwork {
   std::string congestion_control;  // empty: the library's choice
   std::uint32_t spin_us = 50;      // 0: never polls
   double wait_s = 60;
+  bool tls = false;
+  bool insecure = false;
 };
 
 struct BenchOptions {

@@ -31,6 +31,7 @@ struct CoordinatorOptions {
   std::string log = "text";
   bool verbose = false;
   std::string flight_file;
+  transport::AccessOptions access;
 };
 
 // Checked at the start, and not when the file is needed. Empty: the file can be written.
@@ -63,6 +64,7 @@ int serve(const CoordinatorOptions& options) {
 
   transport::CoordinatorServer::Options server_options;
   server_options.listen = options.listen;
+  server_options.access = options.access;
   server_options.flight_file = options.flight_file;
   server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
   server_options.machine.silence = milliseconds(options.silence_ms);
@@ -78,6 +80,11 @@ int serve(const CoordinatorOptions& options) {
     throw Failure(usage ? kExitUsage : kExitFailed, server.error().text);
   }
   fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
+  if (const std::string& token = (*server)->token(); !token.empty()) {
+    fmt::print("peers connect with {}\n", token);
+  } else if (options.access.insecure) {
+    fmt::print(stderr, "insecure: no TLS; whoever reaches this port can join the run, read and change it\n");
+  }
   std::fflush(stdout);
 
   bool written = true;  // the last recording
@@ -116,15 +123,22 @@ Run add_coordinator(CLI::App& app) {
       ->add_option("--flight-recorder", options->flight_file,
                    "FILE for `lockstep sim replay`: written on SIGUSR1, at the end, and at a failure")
       ->check(validate_flight_file);
+  command->add_option("--tokens", options->access.token_file,
+                      "FILE with the coordinator's key and its run tokens, for `lockstep token`; made if missing");
+  command->add_option("--advertise", options->access.advertised,
+                      "HOST or HOST:PORT in run tokens, once or more (default: the addresses that are listened on)");
+  command->add_flag("--insecure", options->access.insecure, "no TLS and no token: only for a network that is trusted");
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(
-Prints one line on stdout when it listens, "lockstep coordinator listening on HOST:PORT"; events go to stderr.
+Prints "lockstep coordinator listening on HOST:PORT" on stdout when it listens, and then, unless it listens on loopback
+only, "peers connect with TOKEN": all that a peer needs to join. The token is a secret. Events go to stderr.
 SIGTERM or Ctrl-C ends the coordinator with exit code 0 (1 if the flight recording cannot be written), and the run ends
 for its peers. The coordinator never sees a tensor, and needs few resources.
 
 Examples:
-  lockstep coordinator                                  listens on port 4000 of every address
-  lockstep coordinator --listen 127.0.0.1:0             any free port, this machine only
+  lockstep coordinator                                  listens on port 4000 of every address; prints a token
+  lockstep coordinator --listen 127.0.0.1:0             any free port, this machine only; needs no token
+  lockstep coordinator --tokens run.tokens              keeps its tokens when it is started again
   lockstep coordinator --heartbeat 200 --silence 1000   notices a silent peer sooner; needs a good network)");
   return [options] {
     if (options->silence_ms < 2 * options->heartbeat_ms) {

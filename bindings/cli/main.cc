@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -30,10 +31,10 @@ constexpr auto kFooter = R"(
 Start here:
   lockstep demo                                kills, stops and starts peers of a run, and compares their states
   lockstep bench --peers 4                     measures an all-reduce among 4 peers on this machine
-  lockstep coordinator --listen :4000          one per run; then, on each machine:
-  lockstep bench --coordinator host:4000 --peers 3
-  lockstep token new --tokens run.tokens       a string that lets peers join a run with a coordinator of this file
-  lockstep status host:4000 --watch            members, rounds and rates
+  lockstep coordinator --listen :4000          one per run, prints a token; then, on each machine:
+  lockstep bench --coordinator TOKEN --peers 3
+  lockstep token new --tokens run.tokens       another token, for a coordinator that keeps its tokens in this file
+  lockstep status TOKEN --watch                members, rounds and rates
   lockstep sim run --seed 7                    the same core in virtual time, from one seed
 
 Exit codes:
@@ -81,6 +82,16 @@ int wrong_usage(const CLI::ParseError& error, const CLI::App& app) {
   return usage(sim::wrong_usage(error, *command), name);
 }
 
+// `ps` shows the arguments of a process to everybody: the secret of a run token disappears from there.
+void hide_tokens(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::size_t at = argument.find(wire::kRunTokenPrefix);
+    if (at == std::string_view::npos) continue;
+    std::fill(argv[i] + at + wire::kRunTokenPrefix.size(), argv[i] + argument.size(), '.');
+  }
+}
+
 int run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit fails instead of ending the process
   CLI::App app(kDescription, "lockstep");
@@ -111,6 +122,7 @@ int run(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+    hide_tokens(argc, argv);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

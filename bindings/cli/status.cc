@@ -24,13 +24,15 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/wire/message.h"
+#include "core/wire/run_token.h"
 #include "sim/cli/usage.h"
 
 namespace lockstep::cli {
 namespace {
 
 struct StatusOptions {
-  std::string address;
+  std::string coordinator;
+  bool insecure = false;
   bool watch = false;
   bool json = false;
   double interval_s = 1;
@@ -219,13 +221,13 @@ int ask(const StatusOptions& options) {
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
   for (;;) {
-    auto reply = ask_coordinator(options.address, options.timeout_s);
+    auto reply = ask_coordinator(options.coordinator, options.timeout_s, options.insecure);
     const auto rates = rates_of(before, reply);
     if (screen) fmt::print("\x1b[H\x1b[2J");  // home, clear
     if (options.json) {
       fmt::print("{}\n", json_of(reply, rates).dump(options.watch ? -1 : 2));
     } else {
-      print_text(options.address, reply, rates);
+      print_text(wire::redacted(options.coordinator), reply, rates);
       if (options.watch && !screen) fmt::print("\n");
     }
     std::fflush(stdout);
@@ -241,7 +243,8 @@ int ask(const StatusOptions& options) {
 Run add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand("status", "asks a coordinator for members, rounds and counters");
   auto options = std::make_shared<StatusOptions>();
-  command->add_option("coordinator", options->address, "HOST:PORT of the coordinator")->required();
+  command->add_option("coordinator", options->coordinator, "run token; or HOST:PORT, file:PATH, env:NAME")->required();
+  command->add_flag("--insecure", options->insecure, "without a token, asks coordinators of other machines, too");
   command->add_flag("-w,--watch", options->watch, "repeats the answer with rates until Ctrl-C");
   command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");
   command->add_option("-i,--interval", options->interval_s, "s between two answers of --watch")
@@ -258,8 +261,8 @@ Exit code 3: nothing answers at the address, or the answer is not that of a coor
 
 Examples:
   lockstep status 127.0.0.1:4000
-  lockstep status coordinator.example:4000 --watch --interval 0.5
-  lockstep status coordinator.example:4000 --json | jq '.members[].name')");
+  lockstep status file:run.token --watch --interval 0.5
+  lockstep status env:LOCKSTEP_COORDINATOR --json | jq '.members[].name')");
   return [options] { return ask(*options); };
 }
 

@@ -52,6 +52,7 @@ enum class CloseReason : std::uint8_t {
 struct Dial {
   StreamId stream;
   Address to;
+  bool to_coordinator = false;  // the driver proves the run token, and accepts only the key that the token names
 };
 
 // Reads into `place` first (nothing if its length is 0), then into `tail`. One gathered read returns as many bytes as

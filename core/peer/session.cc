@@ -102,7 +102,7 @@ void Session::dial_next(Instant now, Effects& out) {
   state_ = State::kDialling;
   since_ = now;
   channel_.emplace(names_.next(), now);
-  out.emplace_back(io::Dial{channel_->stream(), (*addresses_)[next_address_++]});
+  out.emplace_back(io::Dial{channel_->stream(), (*addresses_)[next_address_++], true});
   next_timer_ = now + options_.dial_timeout;
 }
 

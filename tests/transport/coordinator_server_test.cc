@@ -38,7 +38,11 @@ TEST(CoordinatorServer, ListensOnAllAddressesWithoutAHost) {
   for (const char* listen : {":0", "*:0"}) {
     const auto server = start(listen);
     ASSERT_TRUE(server.ok()) << server.error().text;
-    EXPECT_TRUE(query_status("127.0.0.1:" + std::to_string((*server)->address().port), seconds(10)).ok());
+    const std::string port = std::to_string((*server)->address().port);
+    EXPECT_TRUE(query_status((*server)->token(), seconds(10)).ok());
+    const auto plain = query_status("127.0.0.1:" + port, seconds(10));
+    ASSERT_FALSE(plain.ok());
+    EXPECT_NE(plain.error().text.find("run token"), std::string::npos) << plain.error().text;
   }
 }
 

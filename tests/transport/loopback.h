@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "core/io/stream.h"
 #include "transport/memory.h"
 #include "transport/stream_set.h"
+#include "transport/tls/credentials.h"
 
 namespace lockstep::transport {
 
@@ -91,6 +93,19 @@ class Loopback : public ::testing::Test {
   // `local`: streams between a and b have no sockets.
   explicit Loopback(LocalStreams* local = nullptr) : a(io, {}, local), b(io, {}, local) {}
 
+  // From now on the streams of both sides have TLS. b is a coordinator with one token, by which a dials.
+  void secure(std::uint64_t rekey_bytes = tls::Credentials::kRekeyBytes) {
+    auto keys = tls::KeyPair::generate();
+    token.coordinator_key = keys.digest();
+    token.id = {7};
+    token.secret = {1, 2, 3};
+    tls::Secrets secrets;
+    secrets[token.id] = token.secret;
+    b_credentials = std::make_shared<tls::Credentials>(std::move(keys), secrets, rekey_bytes);
+    a.streams.secure({std::make_shared<tls::Credentials>(token, rekey_bytes), false});
+    b.streams.secure({b_credentials, false});
+  }
+
   // Runs the reactor until `condition` holds.
   void run_until(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -112,7 +127,7 @@ class Loopback : public ::testing::Test {
     const auto bound = b.streams.listen({{host(0)}, 0, 0});
     ASSERT_TRUE(bound.ok()) << bound.error().text;
     at_a = a.names.next();
-    a.streams.carry_out(io::Dial{at_a, host(bound->port)});
+    a.streams.carry_out(io::Dial{at_a, host(bound->port), true});
     run_until([&] { return a.saw<io::Opened>() && b.saw<io::Accepted>(); });
     at_b = b.last<io::Accepted>().stream;
   }
@@ -141,6 +156,8 @@ class Loopback : public ::testing::Test {
     return text;
   }
 
+  wire::RunToken token;  // by which a dials
+  std::shared_ptr<tls::Credentials> b_credentials;
   asio::io_context io{1};
   Side a;
   Side b;

@@ -22,7 +22,17 @@
 namespace lockstep::transport {
 namespace {
 
-TEST_F(Loopback, AcceptedStreamsHaveOddIdsAndASourceAddress) {
+// Every law of streams holds for plain ones, and under TLS with keys that change all the time.
+class Streams : public Loopback, public ::testing::WithParamInterface<bool> {
+ protected:
+  Streams() {
+    if (GetParam()) secure(50'000);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Streams, Streams, ::testing::Bool(),
+                         [](const auto& of) { return of.param ? "Tls" : "Plain"; });
+
+TEST_P(Streams, AcceptedStreamsHaveOddIdsAndASourceAddress) {
   connect();
   EXPECT_EQ(at_b.value % 2, 1U);
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV4);
@@ -30,7 +40,7 @@ TEST_F(Loopback, AcceptedStreamsHaveOddIdsAndASourceAddress) {
   EXPECT_EQ(a.streams.size(), 1U);
 }
 
-TEST_F(Loopback, WorksOverIPv6) {
+TEST_P(Streams, WorksOverIPv6) {
   asio::ip::tcp::acceptor probe(io);
   std::error_code none;
   probe.open(asio::ip::tcp::v6(), none);
@@ -40,10 +50,10 @@ TEST_F(Loopback, WorksOverIPv6) {
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV6);
 }
 
-TEST_F(Loopback, ListeningOnAllAddressesReportsIPv4AsIPv4) {
+TEST_P(Streams, ListeningOnAllAddressesReportsIPv4AsIPv4) {
   const auto bound = b.streams.listen({});
   ASSERT_TRUE(bound.ok()) << bound.error().text;
-  a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(bound->port)});
+  a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(bound->port), true});
   run_until([&] { return b.saw<io::Accepted>(); });
   EXPECT_EQ(b.last<io::Accepted>().from.family, io::Address::Family::kV4);
 }
@@ -79,7 +89,7 @@ TEST(UnsentLimit, IsAsLargeAsTheWindowIs) {
 }
 
 // Law: however writes and reads are split, the same bytes arrive in the same order, in the place before the tail.
-TEST_F(Loopback, BytesKeepTheirOrderHoweverTheyAreSplit) {
+TEST_P(Streams, BytesKeepTheirOrderHoweverTheyAreSplit) {
   connect();
   constexpr std::size_t kBytes = 3'000'017;
   std::vector<std::byte> sent(kBytes);
@@ -136,7 +146,7 @@ TEST_F(Loopback, BytesKeepTheirOrderHoweverTheyAreSplit) {
   EXPECT_EQ(b.streams.bytes_read(), kBytes);
 }
 
-TEST_F(Loopback, ARevokedReadIsAnsweredAtOnceAndNothingLandsAfterwards) {
+TEST_P(Streams, ARevokedReadIsAnsweredAtOnceAndNothingLandsAfterwards) {
   connect();
   std::array<std::byte, 8> first{};
   b.streams.carry_out(io::Read{at_b, {}, first});
@@ -154,7 +164,7 @@ TEST_F(Loopback, ARevokedReadIsAnsweredAtOnceAndNothingLandsAfterwards) {
   EXPECT_EQ(std::to_integer<char>(second[0]), 'p');
 }
 
-TEST_F(Loopback, AReadThatEndedBeforeItsRevocationIsReportedFirst) {
+TEST_P(Streams, AReadThatEndedBeforeItsRevocationIsReportedFirst) {
   connect();
   a.streams.carry_out(write_of(at_a, "x"));
   run_until([&] { return a.saw<io::WriteDone>(); });
@@ -168,7 +178,7 @@ TEST_F(Loopback, AReadThatEndedBeforeItsRevocationIsReportedFirst) {
   EXPECT_TRUE(std::holds_alternative<io::Revoked>(b.seen.back()));
 }
 
-TEST_F(Loopback, ARevokedWriteSendsNothingMore) {
+TEST_P(Streams, ARevokedWriteSendsNothingMore) {
   connect();
   const std::string much(64U << 20U, 'm');  // more than the sockets hold
   std::size_t taken = 0;
@@ -189,7 +199,7 @@ TEST_F(Loopback, ARevokedWriteSendsNothingMore) {
   EXPECT_EQ(read_to_the_end(b, at_b).size(), taken);
 }
 
-TEST_F(Loopback, AnOrderlyCloseDeliversAllBytesDespiteUnreadOnes) {
+TEST_P(Streams, AnOrderlyCloseDeliversAllBytesDespiteUnreadOnes) {
   connect();
   const std::string unread(100'000, 'u');  // a never reads these bytes
   b.streams.carry_out(write_of(at_b, unread));
@@ -204,7 +214,7 @@ TEST_F(Loopback, AnOrderlyCloseDeliversAllBytesDespiteUnreadOnes) {
   run_until([&] { return a.streams.size() == 0; });  // the graceful close has ended, too
 }
 
-TEST_F(Loopback, AnAbruptEndIsSeenAsAReset) {
+TEST_P(Streams, AnAbruptEndIsSeenAsAReset) {
   connect();
   a.streams.carry_out(io::Close{at_a, false});
   a.pump();
@@ -213,7 +223,7 @@ TEST_F(Loopback, AnAbruptEndIsSeenAsAReset) {
   EXPECT_EQ(b.last<io::Closed>().reason, io::CloseReason::kReset);
 }
 
-TEST_F(Loopback, ClosedIsTheLastInputAndComesOnce) {
+TEST_P(Streams, ClosedIsTheLastInputAndComesOnce) {
   connect();
   std::array<std::byte, 8> into{};
   a.streams.carry_out(io::Read{at_a, {}, into});
@@ -252,7 +262,7 @@ TEST_F(Loopback, BytesReceivedBeforeAResetAreReadBeforeClosed) {
   EXPECT_EQ(b.last<io::Closed>().reason, io::CloseReason::kReset);
 }
 
-TEST_F(Loopback, DiallingAPortWhereNobodyListensIsRefused) {
+TEST_P(Streams, DiallingAPortWhereNobodyListensIsRefused) {
   std::uint16_t port = 0;
   {
     Side gone(io);
@@ -260,7 +270,7 @@ TEST_F(Loopback, DiallingAPortWhereNobodyListensIsRefused) {
     ASSERT_TRUE(bound.ok());
     port = bound->port;
   }
-  a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(port)});
+  a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(port), true});
   run_until([&] { return a.saw<io::Closed>(); });
   EXPECT_EQ(a.last<io::Closed>().reason, io::CloseReason::kRefused);
   EXPECT_FALSE(a.last<io::Closed>().text.empty());
@@ -269,8 +279,9 @@ TEST_F(Loopback, DiallingAPortWhereNobodyListensIsRefused) {
 TEST_F(Loopback, DiallingWithoutARouteIsUnreachable) {
   io::Address everybody = loopback_v4(9);  // TCP has no broadcast, so the network refuses at once
   everybody.bytes = {255, 255, 255, 255};
+  a.streams.secure({nullptr, true});
   for (const io::Address& address : {everybody, io::Address{}}) {
-    a.streams.carry_out(io::Dial{a.names.next(), address});
+    a.streams.carry_out(io::Dial{a.names.next(), address, true});
   }
   run_until([&] { return a.all<io::Closed>().size() == 2; });
   for (const io::Closed& closed : a.all<io::Closed>()) EXPECT_EQ(closed.reason, io::CloseReason::kUnreachable);
@@ -280,14 +291,14 @@ TEST_F(Loopback, AStreamThatIsClosedWhileDiallingEnds) {
   const auto bound = b.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
   at_a = a.names.next();
-  a.streams.carry_out(io::Dial{at_a, loopback_v4(bound->port)});
+  a.streams.carry_out(io::Dial{at_a, loopback_v4(bound->port), true});
   a.streams.carry_out(io::Close{at_a, true});
   run_until([&] { return b.saw<io::Accepted>(); });
   EXPECT_FALSE(a.saw<io::Opened>());
   EXPECT_EQ(a.all<io::Closed>().size(), 1U);
 }
 
-TEST_F(Loopback, APortRangeUsesItsFirstFreePortUntilItIsFull) {
+TEST_P(Streams, APortRangeUsesItsFirstFreePortUntilItIsFull) {
   const auto bound = a.streams.listen({{loopback_v4(0)}, 0, 0});
   ASSERT_TRUE(bound.ok());
   Side taken(io);
@@ -308,7 +319,7 @@ TEST_F(Loopback, APortRangeUsesItsFirstFreePortUntilItIsFull) {
   EXPECT_NE(none.error().text.find("any of the ports"), std::string::npos) << none.error().text;
 }
 
-TEST_F(Loopback, AnAddressOfAnotherMachineCannotBeListenedOn) {
+TEST_P(Streams, AnAddressOfAnotherMachineCannotBeListenedOn) {
   io::Address documentation = loopback_v4(0);  // an address for documentation (RFC 5737)
   documentation.bytes = {192, 0, 2, 1};
   const auto bound = a.streams.listen({{documentation}, 0, 0});
@@ -317,7 +328,7 @@ TEST_F(Loopback, AnAddressOfAnotherMachineCannotBeListenedOn) {
 }
 
 // A program without free descriptors neither uses a whole core nor loses its listener.
-TEST_F(Loopback, ConnectionsWaitWhileNoDescriptorIsFree) {
+TEST_P(Streams, ConnectionsWaitWhileNoDescriptorIsFree) {
   if (kSanitized) GTEST_SKIP() << "the sanitizers need descriptors of their own";
   std::vector<std::string> lines;
   Side host(io, [&](std::string_view line) { lines.emplace_back(line); });
@@ -346,14 +357,14 @@ TEST_F(Loopback, ConnectionsWaitWhileNoDescriptorIsFree) {
   EXPECT_EQ(lines.size(), 1U);
 }
 
-TEST_F(Loopback, BytesThatArrivedWithAHeaderAreCopiedToTheirPlace) {
+TEST_P(Streams, BytesThatArrivedWithAHeaderAreCopiedToTheirPlace) {
   std::string into = "........";
   const BufferId id = a.memory.add(std::as_writable_bytes(std::span(into.data(), into.size())));
   a.streams.carry_out(io::Place{{id, 2, 4}, bytes_of("abc")});
   EXPECT_EQ(into, "..abc...");
 }
 
-TEST_F(Loopback, ShuttingDownResetsOpenStreamsAndWaitsForClosingOnes) {
+TEST_P(Streams, ShuttingDownResetsOpenStreamsAndWaitsForClosingOnes) {
   connect();
   a.streams.carry_out(write_of(at_a, "goodbye"));
   run_until([&] { return a.saw<io::WriteDone>(); });

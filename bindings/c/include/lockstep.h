@@ -338,12 +338,17 @@ typedef struct lockstep_comm_options {
   /* Rate limit of the tensors and shared states that this peer sends, to all peers together: the rest of its line is
    * left to others. A segment of a tensor (up to 256 KiB) goes at once. Default: no limit */
   uint64_t bytes_per_second;
+
+  /* Not 0: without a run token, streams to and from other machines are not encrypted, and anybody on the way can read
+   * and change them. For networks that are trusted, with a coordinator that is insecure, too. Default: 0, such streams
+   * are refused */
+  int insecure;
 } lockstep_comm_options;
 
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, 0, 0, 0, 0                                                                                \
+        NULL, NULL, NULL, 0, 0, 0, 0, 0, 0                                                                             \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all
@@ -467,8 +472,12 @@ typedef struct lockstep_result {
 /* ---- being part of a run -------------------------------------------------------------------------------------------
  * */
 
-/* Joins the run of the coordinator at `coordinator`: "host:port" or "[IPv6 address]:port". Blocks until the members
- * have admitted this peer (founders: at once). Once per communicator. timeout_ms: above 0, or LOCKSTEP_FOREVER.
+/* Joins a run. Blocks until the members have admitted this peer (founders: at once). Once per communicator. timeout_ms:
+ * above 0, or LOCKSTEP_FOREVER. `coordinator` is one of:
+ *   "lks1_..."      a run token, as `lockstep coordinator` prints it: TLS 1.3 on all streams, to this coordinator only
+ *   "host:port"     without TLS ("[IPv6 address]:port"; or several with commas): on this machine only, or `insecure`
+ *   "file:PATH"     a file whose first line is one of these
+ *   "env:NAME"      a variable of the environment with one of these
  *
  * The coordinator may start later: while the coordinator is unreachable, this function looks up the name and tries the
  * addresses again, after 50 ms at first and every second in the end; `log` gets a line after the first attempt. The
@@ -1211,7 +1220,7 @@ typedef struct lockstep_coordinator lockstep_coordinator;
 /* 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_coordinator_options {
   size_t struct_size;
-  const char* listen;      /* "host:port"; no host: every address; port 0: any free one. Default: ":0" */
+  const char* listen;      /* "host:port"; no host: every address; port 0: any free one. Default: "127.0.0.1:0" */
   uint32_t heartbeat_ms;   /* interval of every peer's heartbeats. Default: 500 */
   uint32_t silence_ms;     /* silence after which a peer is lost; at least 2 * heartbeat_ms. Default: 3000 */
   uint32_t greeting_ms;    /* limit for a stranger's first message. Default: 3000 */
@@ -1219,10 +1228,16 @@ typedef struct lockstep_coordinator_options {
   void* log_user;          /* handed to `log`; must stay valid until lockstep_coordinator_stop() has returned */
   const char* flight_file; /* for the flight recorder if the coordinator fails; its folder is writable. Default: none */
   int shared_thread;       /* as in lockstep_comm_options. Default: 0, a thread of its own */
+
+  /* Security. A coordinator that listens on loopback addresses only, without a token file, needs none. Any other speaks
+   * TLS 1.3 only, and admits peers that have a run token of its own (lockstep_coordinator_token()). */
+  const char* token_file; /* its key and tokens, for `lockstep token`; made if missing. Default: one token in memory */
+  const char* advertise;  /* "host" or "host:port", with commas: addresses in tokens. Default: where it listens */
+  int insecure;           /* not 0: no TLS and no token; everybody may join, read and change all. Default: 0 */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
-  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0 }
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0 }
 
 /* Starts a coordinator, which listens when this function returns. `options` NULL: all defaults. *coordinator: the
  * caller stops it; NULL on failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or listening on the address
@@ -1234,6 +1249,11 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_start(const lockstep_coordinat
  * address). size: bytes of `address`; 64 always suffice, BUFFER_TOO_SMALL otherwise. */
 LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* coordinator, char* address,
                                                           size_t size);
+
+/* Writes the string that peers connect with: a run token, or the address where the coordinator needs none. The token
+ * holds a secret. size: bytes of `token`; LOCKSTEP_TOKEN_BYTES always suffice, BUFFER_TOO_SMALL otherwise. */
+#define LOCKSTEP_TOKEN_BYTES 4097
+LOCKSTEP_API lockstep_status lockstep_coordinator_token(lockstep_coordinator* coordinator, char* token, size_t size);
 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);

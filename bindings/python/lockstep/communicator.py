@@ -135,6 +135,8 @@ class Options(TypedDict, total=False):
     """Limit in bytes per second for sending shared states. Default: none."""
     shared_thread: bool
     """Runs on one thread of this process together with all others that have this option. Default: False."""
+    insecure: bool
+    """Without a run token, streams to and from other machines are not encrypted. Default: False, they are refused."""
 
 
 T = TypeVar("T")
@@ -149,11 +151,14 @@ def connect(
     tag: int = 0,
     **options: Unpack[Options],
 ) -> Communicator:
-    """Joins the run of the coordinator at "host:port" and returns this process's Communicator.
+    """Joins a run and returns this process's Communicator.
 
     Blocks until the members admit this peer; founders do not wait. If the coordinator does not answer, retries until
     the timeout.
 
+    coordinator: the run token "lks1_..." that `lockstep coordinator` prints: then all streams have TLS 1.3. Or
+        "host:port": without TLS, so on this machine only, unless `insecure`. Or "file:PATH" or "env:NAME", where one of
+        these is written.
     timeout: seconds; None for no limit. Give more where members admit newcomers rarely.
     wait: False: returns at once. The strategies of lockstep.torch then wait in their `with` block, and hold the state
         of the run meanwhile, so that it is not lost with the last member.
@@ -163,7 +168,7 @@ def connect(
     Raises InvalidArgument, Unreachable, Refused, ProtocolError, TimedOut; with a state Mismatch.
 
     Example:
-        >>> with lockstep.connect("coordinator.example:4000", founders=2) as run:
+        >>> with lockstep.connect("env:LOCKSTEP_COORDINATOR", founders=2) as run:
         ...     run.all_reduce(gradient, op="avg")
     """
     if state is not None and not wait:

@@ -23,6 +23,9 @@ class Coordinator:
 
     Like the command `lockstep coordinator`, on a thread of this process. The run ends with this process.
 
+    A coordinator that listens on loopback addresses only, without a token file, needs no proof of its peers. Any other
+    speaks TLS 1.3 only, and admits peers that connect with its `token`.
+
     listen: "host:port"; without a host, all addresses; port 0 uses any free port.
     heartbeat: seconds between the heartbeats of a peer.
     silence: seconds without a byte after which a peer is lost; at least twice the heartbeat.
@@ -30,6 +33,10 @@ class Coordinator:
     logger: receives a record of level INFO for each event; None for the logger "lockstep".
     flight_file: file for the flight recording if the coordinator fails.
     shared_thread: runs on one thread of this process, together with all communicators that have this option.
+    token_file: its key and its run tokens, for the command `lockstep token`; made if it is missing. None: one token,
+        which ends with the coordinator.
+    advertise: the addresses in run tokens, as "host" or "host:port", with commas; None: those that it listens on.
+    insecure: no TLS and no token. Everybody on the way can read and change all, and everybody may join.
     Raises InvalidArgument, Unreachable (the address cannot be listened on).
 
     Example:
@@ -39,7 +46,7 @@ class Coordinator:
 
     def __init__(
         self,
-        listen: str = ":0",
+        listen: str = "127.0.0.1:0",
         *,
         heartbeat: float | None = None,
         silence: float | None = None,
@@ -47,6 +54,9 @@ class Coordinator:
         logger: logging.Logger | None = None,
         flight_file: str | os.PathLike[str] | None = None,
         shared_thread: bool = False,
+        token_file: str | os.PathLike[str] | None = None,
+        advertise: str | None = None,
+        insecure: bool = False,
     ) -> None:
         sink = log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger)
         self._native = _lockstep.Coordinator(
@@ -57,6 +67,9 @@ class Coordinator:
                 "greeting": greeting,
                 "flight_file": None if flight_file is None else path_of(flight_file, "flight_file"),
                 "shared_thread": shared_thread,
+                "token_file": None if token_file is None else path_of(token_file, "token_file"),
+                "advertise": advertise,
+                "insecure": insecure,
                 "log": sink.number,
             }
         )
@@ -67,6 +80,14 @@ class Coordinator:
     def address(self) -> str:
         """The address to connect to from this machine, such as "127.0.0.1:40123"."""
         return self._native.address()
+
+    @property
+    def token(self) -> str:
+        """The string that peers connect with: a run token, or `address` where no token is needed.
+
+        A run token holds a secret: whoever has it may join. `repr()` and logs do not show it.
+        """
+        return self._native.token()
 
     def flight_record(self, path: str | os.PathLike[str]) -> None:
         """Writes the contents of the flight recorder, for `lockstep sim replay`. The run continues."""

@@ -57,6 +57,7 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   options.bytes_per_second = from.number<std::uint64_t>("bytes_per_second");
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
   options.shared_thread = from.flag("shared_thread");
+  options.insecure = from.flag("insecure");
   if (log) {
     options.log = &Lines::take;
     options.log_user = log.get();

@@ -26,6 +26,11 @@ class Coordinator {
     options.greeting_ms = from.duration("greeting", 1e-3);
     options.flight_file = or_null(flight_file);
     options.shared_thread = from.flag("shared_thread");
+    const std::string token_file = from.path("token_file");
+    const std::string advertise = from.text("advertise");
+    options.token_file = or_null(token_file);
+    options.advertise = or_null(advertise);
+    options.insecure = from.flag("insecure");
     log_ = lines_to(from.get("log"));
     if (log_) {
       options.log = &Lines::take;
@@ -40,6 +45,9 @@ class Coordinator {
     std::array<char, 64> address{};
     check(lockstep_coordinator_address(coordinator_, address.data(), address.size()));
     address_ = address.data();
+    std::array<char, LOCKSTEP_TOKEN_BYTES> token{};
+    check(lockstep_coordinator_token(coordinator_, token.data(), token.size()));
+    token_ = token.data();
   }
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -63,11 +71,13 @@ class Coordinator {
     check(status);
   }
   [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] const std::string& token() const { return token_; }
 
  private:
   std::unique_ptr<Lines> log_;
   lockstep_coordinator* coordinator_ = nullptr;
   std::string address_;
+  std::string token_;
 };
 
 }  // namespace
@@ -77,7 +87,8 @@ void define_coordinator(py::module_& module) {
       .def(py::init<const py::dict&>())
       .def("stop", &Coordinator::stop)
       .def("flight_record", &Coordinator::flight_record)
-      .def("address", &Coordinator::address);
+      .def("address", &Coordinator::address)
+      .def("token", &Coordinator::token);
 }
 
 }  // namespace lockstep::python

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "sim/cli/usage.h"
 #include "sim/words/units.h"
 #include "tests/lab/wan/failure.h"
 
@@ -34,6 +35,11 @@ void BenchFlags::declare(CLI::App& command) {
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--lockstep", bench.lockstep, "the `lockstep` command")->capture_default_str();
+  command
+      .add_option("--security", bench.security,
+                  "of streams: TLS by a run token; or --insecure; or no word of it, for commands that know neither")
+      ->check(sim::one_of({"tls", "insecure", "none"}))
+      ->capture_default_str();
 }
 
 nlohmann::json json_head(const std::string& path, const Topology& topology) {

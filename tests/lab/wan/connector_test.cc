@@ -81,7 +81,9 @@ bool has_bbr() {
 // A stream between two connectors.
 struct Stream {
   explicit Stream(const Connector::Options& of_both = {}, const transport::Log& log = {})
-      : listens(io, of_both, log), dials(io, of_both, log) {}
+      : listens(io, of_both, log), dials(io, of_both, log) {
+    for (Connector* const each : {&listens, &dials}) each->secure({nullptr, true});
+  }
 
   // `listener` and `dialler` call what they are given, where that end is.
   template <typename Listener, typename Dialler>
@@ -89,19 +91,20 @@ struct Stream {
     transport::ListenPlan plan;
     plan.hosts.push_back(transport::to_address({asio::ip::make_address(address), 0}));
     const auto at = listener([&] {
-      return listens.listen(plan, [&](Socket socket, const io::Address&, const Connector::Path& path) {
+      return listens.listen(plan, [&](Socket socket, const io::Address&, const Connector::Opened& opened) {
         accepted = std::move(socket);
-        accepted_path = path;
+        accepted_path = opened.path;
       });
     });
     ASSERT_TRUE(at.ok());
     bool open = false;
     dialler([&] {
-      dials.dial(dialled, *at, [&](std::error_code error, const Connector::Path& path) {
-        EXPECT_FALSE(error) << error.message();
-        dialled_path = path;
-        open = true;
-      });
+      dials.dial(dialled, {StreamId{2}, *at},
+                 [&](const std::optional<Connector::Failure>& failure, const Connector::Opened& opened) {
+                   EXPECT_FALSE(failure) << failure->text;
+                   dialled_path = opened.path;
+                   open = true;
+                 });
     });
     while (!open || !accepted) io.run_one();
   }

@@ -33,7 +33,9 @@ class Measurement {
 
   Measured run() {
     box_->start();
-    coordinator_ = start(0, {options_.lockstep, "coordinator", "--listen", address_of(0) + ":4000"});
+    std::vector<std::string> coordinator = {options_.lockstep, "coordinator", "--listen", address_of(0) + ":4000"};
+    if (is_insecure()) coordinator.emplace_back("--insecure");
+    coordinator_ = start(0, coordinator);
     const auto began = std::chrono::steady_clock::now();
     while (peers_.size() < hosts_.size() || left_ > 0) handle(programs_.next(left_since(began)));
     programs_.signal(coordinator_, SIGTERM);
@@ -56,6 +58,7 @@ class Measurement {
     return nanoseconds(std::max<std::int64_t>(options_.limit->ns - passed.count(), 0));
   }
 
+  [[nodiscard]] bool is_insecure() const { return options_.security == "insecure"; }
   [[nodiscard]] bool in_place() const { return options_.collective == "sync_state"; }
 
   [[nodiscard]] Effect effect(const Measured& measured) const {
@@ -76,7 +79,8 @@ class Measurement {
     const auto add = [&](const std::string& option, const auto& value) {
       words.insert(words.end(), {option, fmt::format("{}", value)});
     };
-    add("--coordinator", address_of(0) + ":4000");
+    add("--coordinator", token_.empty() ? address_of(0) + ":4000" : token_);
+    if (is_insecure()) words.emplace_back("--insecure");
     add("--peers", hosts_.size());
     add("--collective", options_.collective);
     add("--only", in_place() ? "in" : "out");
@@ -113,7 +117,9 @@ class Measurement {
       return;
     }
     const bool coordinator = said.who == coordinator_;
-    const bool listens = coordinator && !said.error;
+    constexpr std::string_view kConnectWith = "peers connect with ";
+    if (coordinator && said.line.starts_with(kConnectWith)) token_ = said.line.substr(kConnectWith.size());
+    const bool listens = coordinator && !said.error && (options_.security != "tls" || !token_.empty());
     const bool waits = coordinator && said.line.find(" peer-waiting ") != std::string::npos;
     // The coordinator's log tells of so many newcomers each minute: the rest begins together, in any order.
     const bool last_told = waits && peers_.size() >= transport::EventLog::kLinesPerMinute;
@@ -133,6 +139,7 @@ class Measurement {
   std::vector<std::uint32_t> hosts_;  // by rank
   std::optional<Disturbance> disturbance_;
   std::size_t coordinator_ = 0;
+  std::string token_;               // of the run; empty: not known, or without TLS
   std::vector<std::size_t> peers_;  // those that have been started
   std::uint32_t left_ = 0;          // of those started, that have not ended
   std::string said_;

@@ -23,6 +23,7 @@ struct BenchOptions {
   std::uint32_t warmup = 1;
   std::string congestion_control;  // of the peers' streams; empty: Lockstep's choice
   std::uint32_t resets = 0;        // of streams, in every second call
+  std::string security = "tls";    // "tls", "insecure" or "none": what the programs are told of it
   std::vector<std::string> more;   // options of `lockstep bench`
   std::optional<Duration> limit;   // from the start of the coordinator to the end of the peers
 };

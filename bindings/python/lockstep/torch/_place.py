@@ -47,8 +47,10 @@ class Place:
         self.coordinator: Coordinator | None = None
         if address is None:
             if rank == 0:
-                self.coordinator = Coordinator(":0", shared_thread=True)
-                address = f"{own_host(host_of_store(store))}:{self.coordinator.address.rpartition(':')[2]}"
+                host = own_host(host_of_store(store))
+                listen = f"{host}:0" if host.startswith("127.") else ":0"
+                self.coordinator = Coordinator(listen, advertise=host, shared_thread=True)
+                address = self.coordinator.token
                 store.set("lockstep/coordinator", address)
             else:
                 self._await(store, "lockstep/coordinator", "rank 0 to start the coordinator")

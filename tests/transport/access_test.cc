@@ -1,0 +1,136 @@
+// Who may reach a coordinator: when TLS is on, what tokens say, and what changes with their file.
+#include "transport/access.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/wire/run_token.h"
+#include "tests/transport/loopback.h"
+#include "tests/transport/temporary_folder.h"
+#include "transport/clock.h"
+#include "transport/token_file.h"
+
+namespace lockstep::transport {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const std::vector<io::Address> kLoopback = {loopback_v4(0)};
+
+io::Address everywhere(std::uint16_t port) {
+  io::Address address = loopback_v6(port);
+  address.bytes = {};
+  return address;
+}
+
+Access must_open(AccessOptions options, const std::vector<io::Address>& hosts) {
+  auto access = Access::open(std::move(options), hosts);
+  EXPECT_TRUE(access.ok()) << access.error().text;
+  return std::move(*access);
+}
+
+TEST(Access, ALoopbackCoordinatorNeedsNoProofAndAnyOtherDoes) {
+  EXPECT_FALSE(must_open({}, kLoopback).is_secured());
+  EXPECT_FALSE(must_open({}, {loopback_v4(0), loopback_v6(0)}).is_secured());
+  EXPECT_TRUE(must_open({}, {}).is_secured()) << "every address";
+  io::Address other = loopback_v4(0);
+  other.bytes = {192, 0, 2, 1};
+  EXPECT_TRUE(must_open({}, {loopback_v4(0), other}).is_secured());
+  EXPECT_FALSE(must_open({{}, {}, true}, {}).is_secured()) << "insecure";
+  EXPECT_TRUE(must_open({{}, {}, true}, {}).security().plain_anywhere);
+  EXPECT_FALSE(must_open({}, kLoopback).security().plain_anywhere);
+}
+
+TEST(Access, InsecureAndTokensExcludeEachOther) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(Access::open({(folder / "tokens"), {}, true}, {}).error().text, HasSubstr("insecure"));
+  EXPECT_THAT(Access::open({{}, {"here.example"}, true}, {}).error().text, HasSubstr("insecure"));
+}
+
+TEST(Access, TheTokenNamesTheKeyAndWhereTheCoordinatorListens) {
+  Access access = must_open({}, {});
+  ASSERT_FALSE(access.listens_on(everywhere(4321)));
+  const auto token = wire::parse_run_token(access.token());
+  ASSERT_TRUE(token.ok()) << token.error().text;
+  EXPECT_EQ(token->coordinator_key, access.security().credentials->digest());
+  EXPECT_THAT(token->coordinators.front(), HasSubstr(":4321"));
+  EXPECT_EQ(token->role, io::Role::kMember);
+  ASSERT_NE(access.security().credentials->secret_of(token->id), nullptr);
+  EXPECT_EQ(*access.security().credentials->secret_of(token->id), token->secret);
+  ASSERT_THAT(access.grants(), SizeIs(1));
+  EXPECT_EQ(access.grants().front().id, token->id);
+}
+
+TEST(Access, AdvertisedHostsReplaceTheAddressesThatAreListenedOn) {
+  Access access = must_open({{}, {"a.example", "b.example:99", "[2001:db8::1]"}, false}, {});
+  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  EXPECT_THAT(wire::parse_run_token(access.token())->coordinators,
+              ElementsAre("a.example:4000", "b.example:99", "[2001:db8::1]:4000"));
+  Access wrong = must_open({{}, {"a\nb"}, false}, {});
+  EXPECT_TRUE(wrong.listens_on(everywhere(4000)).has_value());
+}
+
+TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "tokens");
+  Access access = must_open({path, {}, false}, kLoopback);
+  EXPECT_TRUE(access.is_secured()) << "a token file means TLS, on loopback, too";
+  ASSERT_FALSE(access.listens_on(loopback_v4(4000)));
+  const std::string first = access.token();
+  Access again = must_open({path, {}, false}, kLoopback);
+  ASSERT_FALSE(again.listens_on(loopback_v4(4000)));
+  EXPECT_EQ(again.token(), first);
+  EXPECT_FALSE(*again.reload()) << "nothing has changed";
+
+  ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
+    TokenRecord guest = random_token();
+    guest.name = "guest";
+    guest.role = io::Role::kObserver;
+    guest.max_peers = 3;
+    guest.single_use = true;
+    guest.expires = 1;
+    (void)revoke_token(file, "first");
+    return add_token(file, guest);
+  }));
+  EXPECT_TRUE(*again.reload());
+  const auto grants = again.grants();
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants.front().name, "guest");
+  EXPECT_EQ(grants.front().role, io::Role::kObserver);
+  EXPECT_EQ(grants.front().most_peers, 3U);
+  EXPECT_TRUE(grants.front().single_use);
+  EXPECT_LE(grants.front().expires, now());
+  EXPECT_EQ(again.token(), "") << "no token for members is valid";
+}
+
+TEST(Access, AnUnreadableFileChangesNothing) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "tokens");
+  Access access = must_open({path, {}, false}, {});
+  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  std::ofstream(path) << "not JSON";
+  const auto reloaded = access.reload();
+  ASSERT_FALSE(reloaded.ok());
+  EXPECT_THAT(access.grants(), SizeIs(1));
+  EXPECT_FALSE(*access.reload()) << "it is told once";
+}
+
+TEST(Access, AnotherKeyInTheFileIsNotTakenOver) {
+  const TemporaryFolder folder;
+  Access access = must_open({(folder / "tokens"), {}, false}, {});
+  Access other = must_open({(folder / "other"), {}, false}, {});
+  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  ASSERT_EQ(std::rename((folder / "other").c_str(), (folder / "tokens").c_str()), 0);
+  EXPECT_THAT(access.reload().error().text, HasSubstr("another key"));
+}
+
+}  // namespace
+}  // namespace lockstep::transport

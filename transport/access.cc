@@ -1,0 +1,174 @@
+#include "transport/access.h"
+
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "transport/address.h"
+#include "transport/clock.h"
+#include "transport/driver_mutant.h"
+#include "transport/token_file.h"
+
+namespace lockstep::transport {
+namespace {
+
+std::int64_t seconds_since_1970() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// 0: there is no such file.
+std::int64_t change_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return 0;
+  return found.st_mtim.tv_sec * std::int64_t{1'000'000'000} + found.st_mtim.tv_nsec +
+         static_cast<std::int64_t>(found.st_ino);
+}
+
+Result<TokenFile> new_file() {
+  const tls::KeyPair keys = tls::KeyPair::generate();
+  TokenFile file;
+  file.private_key = keys.pem();
+  file.key_digest = keys.digest();
+  TokenRecord first = random_token();
+  first.name = "first";
+  if (auto error = add_token(file, std::move(first))) return *error;
+  return file;
+}
+
+bool is_of_this_machine_only(const std::vector<io::Address>& hosts) {
+  return !hosts.empty() && std::ranges::all_of(hosts, is_loopback);
+}
+
+bool is_any(const io::Address& address) {
+  return std::ranges::all_of(address.bytes, [](std::uint8_t byte) { return byte == 0; });
+}
+
+}  // namespace
+
+Result<Access> Access::open(AccessOptions options, const std::vector<io::Address>& hosts) {
+  Access access(std::move(options));
+  const AccessOptions& given = access.options_;
+  if (given.insecure) {
+    if (given.token_file.empty() && given.advertised.empty()) return access;
+    return Error{Status::kInvalidArgument, "insecure: without TLS there are no run tokens; leave one of both out"};
+  }
+  if (given.token_file.empty() && is_of_this_machine_only(hosts)) return access;
+  Result<TokenFile> file =
+      given.token_file.empty() ? new_file() : load_or_create_token_file(given.token_file, new_file);
+  if (!file) return file.error();
+  access.file_ = std::move(*file);
+  access.changed_at_ = change_of(given.token_file);
+  Result<tls::KeyPair> keys = tls::KeyPair::from_pem(access.file_.private_key);
+  if (!keys) return Error{keys.error().status, fmt::format("{}: {}", given.token_file, keys.error().text)};
+  if (keys->digest() != access.file_.key_digest) {
+    return Error{
+        Status::kInvalidArgument,
+        fmt::format("{}: key_digest is not that of private_key; remove the file to make a new key", given.token_file)};
+  }
+  access.credentials_ = std::make_shared<tls::Credentials>(std::move(*keys), access.secrets());
+  return access;
+}
+
+std::vector<coordinator::Grant> Access::grants() const {
+  std::vector<coordinator::Grant> grants;
+  const std::int64_t today = seconds_since_1970();
+  for (const TokenRecord& token : file_.tokens) {
+    if (token.revoked && !planted(DriverMutant::kRevokedStays)) continue;
+    const Instant expires = token.expires == 0 ? kNever : now() + seconds(token.expires - today);
+    grants.push_back({token.id, token.role, expires, token.max_peers, token.single_use, token.name});
+  }
+  return grants;
+}
+
+// A revoked token is proved as before: so core knows its name, and can say why it refuses it.
+tls::Secrets Access::secrets() const {
+  tls::Secrets secrets;
+  for (const TokenRecord& token : file_.tokens) secrets[token.id] = token.secret;
+  return secrets;
+}
+
+std::optional<Error> Access::listens_on(const io::Address& bound) {
+  if (!is_secured()) return std::nullopt;
+  std::vector<io::Address> own = {bound};
+  if (is_any(bound)) {
+    own = {outward_address(io::Address::Family::kV4)};
+    const io::Address v6 = outward_address(io::Address::Family::kV6);
+    if (bound.family == io::Address::Family::kV6 && !is_loopback(v6)) own.push_back(v6);
+    for (io::Address& address : own) address.port = bound.port;
+  }
+  for (const std::string& host : options_.advertised) {
+    const bool has_port = parse_destination(host).ok();
+    addresses_.push_back(has_port ? host : fmt::format("{}:{}", host, bound.port));
+  }
+  if (addresses_.empty()) {
+    for (const io::Address& address : own) addresses_.push_back(address.text());
+  }
+  if (auto error = validate_token_addresses(addresses_)) return error;
+  if (options_.token_file.empty()) return std::nullopt;
+  const auto error = change_token_file(options_.token_file, [&](TokenFile& file) -> std::optional<Error> {
+    file.addresses = addresses_;
+    return std::nullopt;
+  });
+  changed_at_ = change_of(options_.token_file);
+  return error;
+}
+
+std::string Access::token() const {
+  if (!is_secured()) return {};
+  const std::int64_t today = seconds_since_1970();
+  const auto newest = std::ranges::find_if(file_.tokens.rbegin(), file_.tokens.rend(), [&](const TokenRecord& token) {
+    return token.role == io::Role::kMember && state_of(token, today) == TokenState::kValid;
+  });
+  return newest == file_.tokens.rend() ? std::string() : wire::text_of(run_token(file_, *newest, addresses_));
+}
+
+Result<bool> Access::reload() {
+  if (!is_secured() || options_.token_file.empty()) return false;
+  const std::int64_t changed = change_of(options_.token_file);
+  if (changed == changed_at_) return false;
+  changed_at_ = changed;
+  Result<TokenFile> file = load_token_file(options_.token_file);
+  if (!file) return file.error();
+  if (file->key_digest != file_.key_digest) {
+    return Error{Status::kInvalidArgument,
+                 options_.token_file + " has another key: restart the coordinator to use it; its tokens are not used"};
+  }
+  file_ = std::move(*file);
+  credentials_->set_secrets(secrets());
+  return true;
+}
+
+io::Address outward_address(io::Address::Family family) {
+  // addresses for documentation (RFC 5737, RFC 3849): only the route to them counts
+  io::Address far;
+  far.family = family;
+  far.port = 9;
+  io::Address own;
+  own.family = family;
+  if (family == io::Address::Family::kV4) {
+    far.bytes = {192, 0, 2, 1};
+    own.bytes = {127, 0, 0, 1};
+  } else {
+    far.bytes = {0x20, 0x01, 0x0d, 0xb8};
+    own.bytes.back() = 1;
+  }
+  const auto to = to_endpoint(far);
+  const int probe = ::socket(to.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return own;
+  asio::ip::tcp::endpoint from;
+  auto size = static_cast<socklen_t>(from.capacity());
+  if (::connect(probe, to.data(), static_cast<socklen_t>(to.size())) == 0 &&
+      ::getsockname(probe, from.data(), &size) == 0) {
+    from.resize(size);
+    own = to_address(from);
+  }
+  ::close(probe);
+  return own;
+}
+
+}  // namespace lockstep::transport

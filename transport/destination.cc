@@ -1,0 +1,74 @@
+#include "transport/destination.h"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "core/wire/run_token.h"
+#include "transport/address.h"
+#include "transport/tls/credentials.h"
+
+namespace lockstep::transport {
+namespace {
+
+constexpr std::string_view kFile = "file:";
+constexpr std::string_view kVariable = "env:";
+
+Error bad_coordinator(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
+
+Result<std::string> first_line_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) {
+    return bad_coordinator(
+        fmt::format("cannot read the coordinator from '{}': its first line must be a run token or host:port", path));
+  }
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+  return line;
+}
+
+Result<Destination> by_token(std::string_view text) {
+  const Result<wire::RunToken> token = wire::parse_run_token(text);
+  if (!token) return token.error();
+  Destination result;
+  for (const std::string& address : token->coordinators) {
+    result.addresses += (result.addresses.empty() ? "" : ",") + address;
+  }
+  result.security.credentials = std::make_shared<tls::Credentials>(*token);
+  return result;
+}
+
+}  // namespace
+
+Result<Destination> parse_coordinator(std::string_view text, bool insecure) {
+  if (text.starts_with(kFile)) {
+    const Result<std::string> line = first_line_of(std::string(text.substr(kFile.size())));
+    if (!line) return line.error();
+    if (line->starts_with(kFile) || line->starts_with(kVariable)) {
+      return bad_coordinator("the file names another file or a variable: write the run token or host:port into it");
+    }
+    return parse_coordinator(*line, insecure);
+  }
+  if (text.starts_with(kVariable)) {
+    const std::string name(text.substr(kVariable.size()));
+    const char* const value = std::getenv(name.c_str());
+    if (value == nullptr || *value == '\0') {
+      return bad_coordinator(fmt::format("the variable {} is not set: export it with a run token or host:port", name));
+    }
+    if (std::string_view(value).starts_with(kVariable)) {
+      return bad_coordinator(
+          fmt::format("the variable {} names another variable: set it to a token or host:port", name));
+    }
+    return parse_coordinator(value, insecure);
+  }
+  if (wire::is_run_token(text)) return by_token(text);
+  for (const std::string& each : split_addresses(text)) {
+    if (const auto parsed = parse_destination(each); !parsed) return parsed.error();
+  }
+  return Destination{std::string(text), {nullptr, insecure}};
+}
+
+}  // namespace lockstep::transport

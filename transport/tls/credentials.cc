@@ -1,0 +1,86 @@
+#include "transport/tls/credentials.h"
+
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/tls/session.h"
+
+namespace lockstep::transport::tls {
+namespace {
+
+// AES only where the processor has instructions for it: ChaCha20 is faster elsewhere.
+bool has_aes_instructions() {
+#if defined(__x86_64__) || defined(__i386__)
+  return __builtin_cpu_supports("aes") != 0 && __builtin_cpu_supports("pclmul") != 0;
+#else
+  return true;
+#endif
+}
+
+// The largest certificate that a stranger may send; ours have about 300 bytes.
+constexpr long kMostCertificateBytes = 4096;  // NOLINT(google-runtime-int): OpenSSL's type
+
+ContextPtr new_context(const KeyPair& keys) {
+  begin_openssl();
+  ContextPtr context(SSL_CTX_new(TLS_method()));
+  require(context != nullptr);
+  SSL_CTX* const c = context.get();
+  const char* const ciphers = has_aes_instructions() ? "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
+                                                     : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
+  require(SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
+          SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 && SSL_CTX_set_ciphersuites(c, ciphers) == 1 &&
+          SSL_CTX_set1_groups_list(c, "X25519") == 1 && SSL_CTX_set1_sigalgs_list(c, "ed25519") == 1 &&
+          SSL_CTX_use_certificate(c, keys.certificate()) == 1 && SSL_CTX_use_PrivateKey(c, keys.key()) == 1 &&
+          SSL_CTX_set_num_tickets(c, 0) == 1);
+  SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                             SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_max_cert_list(c, kMostCertificateBytes);
+  SSL_CTX_set_mode(c, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  Session::prepare(c);
+  return context;
+}
+
+}  // namespace
+
+Credentials::Credentials(KeyPair keys, std::uint64_t rekey_bytes)
+    : keys_(std::move(keys)), rekey_bytes_(rekey_bytes), context_(new_context(keys_)) {}
+
+Credentials::Credentials(const wire::RunToken& token, std::uint64_t rekey_bytes)
+    : Credentials(KeyPair::generate(), rekey_bytes) {
+  coordinator_key_ = token.coordinator_key;
+  token_ = {token.id, token.secret};
+}
+
+Credentials::Credentials(KeyPair keys, Secrets secrets, std::uint64_t rekey_bytes)
+    : Credentials(std::move(keys), rekey_bytes) {
+  secrets_ = std::move(secrets);
+}
+
+const Secret* Credentials::secret_of(io::TokenId id) const {
+  if (!secrets_) return nullptr;
+  const auto found = secrets_->find(id);
+  return found == secrets_->end() ? nullptr : &found->second;
+}
+
+Mac mac_of(const Secret& secret, io::TokenId id, std::span<const std::byte> keying_material) {
+  constexpr std::string_view kPurpose = "lockstep run token 1";
+  std::vector<unsigned char> message(kPurpose.begin(), kPurpose.end());
+  for (unsigned shift = 0; shift < 64; shift += 8) message.push_back(static_cast<unsigned char>(id.value >> shift));
+  for (const std::byte byte : keying_material) message.push_back(static_cast<unsigned char>(byte));
+  Mac mac{};
+  unsigned size = 0;
+  require(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), message.data(), message.size(),
+               reinterpret_cast<unsigned char*>(mac.data()), &size) != nullptr &&
+          size == mac.size());
+  return mac;
+}
+
+bool equal(const Mac& a, const Mac& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+bool equal(const Secret& a, const Secret& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
+
+}  // namespace lockstep::transport::tls
