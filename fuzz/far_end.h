@@ -158,17 +158,17 @@ class Streams {
   explicit Streams(Memory memory) : memory_(std::move(memory)) {}
 
   // Somebody opens a stream to the machine. Lives as long as this.
-  FarEnd& accept(const io::Address& from) {
+  FarEnd& accept(const io::Address& from, const io::Identity& identity = {}) {
     FarEnd& end = add(names_.next(), {});
     end.open_ = true;
-    inputs_.emplace_back(io::Accepted{end.stream(), from, kRoundTrip});
+    inputs_.emplace_back(io::Accepted{end.stream(), from, kRoundTrip, identity});
     return end;
   }
   // The machine's dial succeeds, or fails.
-  void open(FarEnd& end, Duration round_trip = kRoundTrip) {
+  void open(FarEnd& end, Duration round_trip = kRoundTrip, const io::Identity& identity = {}) {
     if (end.open_ || end.closed_) return;
     end.open_ = true;
-    inputs_.emplace_back(io::Opened{end.stream(), round_trip});
+    inputs_.emplace_back(io::Opened{end.stream(), round_trip, identity});
   }
   void refuse(FarEnd& end, std::string why = {}) {
     if (!end.open_) close(end, io::CloseReason::kRefused, std::move(why));

@@ -275,6 +275,7 @@ class CoordinatorHost {
     now = now + time;
     if (coordinator_.deadline() <= now) step(coordinator::Timer{});
   }
+  void change_grants(std::vector<coordinator::Grant> grants) { step(coordinator::ChangeGrants{std::move(grants)}); }
   [[nodiscard]] wire::StatusReply status() const { return coordinator_.snapshot(now); }
   [[nodiscard]] coordinator::Coordinator::Footprint footprint() const { return coordinator_.footprint(); }
 

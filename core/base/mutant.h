@@ -193,6 +193,12 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kAnswerUncounted, "answer-uncounted", "L2 L1 L3", kRare, "a newcomer that answers late is never admissible") \
   /* strangers */ \
   X(kCrowdStays, "crowd-stays", "S9", kRare, "a port accepts any number of strangers") \
+  X(kUnprovedAdmitted, "unproved-admitted", "A1", kRare, "a peer that names a token without proof of it is admitted") \
+  X(kRevokedStays, "revoked-stays", "A1", kRare, "the peers of a revoked token stay in the run") \
+  X(kDialledKeyUnchecked, "dialled-key-unchecked", "A2", kRare, \
+    "a dialled stream is greeted, whatever key it proves") \
+  X(kAcceptedKeyUnchecked, "accepted-key-unchecked", "A2", kRare, \
+    "an accepted stream gets its place in a link, whatever key it proves") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \

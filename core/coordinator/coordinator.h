@@ -31,7 +31,7 @@ struct Options {
   std::uint32_t strangers = kMaxStrangers;           // streams whose greeting is not over
   std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, from one network (core/io/lobby.h)
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
-  bool secured = false;         // streams prove keys and tokens, and only peers with a grant may join (rule 62)
+  bool secured = false;         // streams prove keys and tokens, and only peers with a grant may join (rule 63)
   std::vector<Grant> grants{};  // at first
 };
 
@@ -39,7 +39,7 @@ struct Options {
 std::string validate_options(const Options& options);
 
 struct Timer {};
-// The grants from now on, at most kMaxGrants. Peers whose grant is gone are evicted (rule 63).
+// The grants from now on, at most kMaxGrants. Peers whose grant is gone are evicted (rule 64).
 struct ChangeGrants {
   std::vector<Grant> grants;
 };

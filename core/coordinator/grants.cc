@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::coordinator {
@@ -55,7 +56,7 @@ std::size_t Grants::peers_of(io::TokenId token) const {
       std::ranges::count_if(token_of_, [&](const auto& entry) { return entry.second == token; }));
 }
 
-// Rule 62: a token that is not proved gets the answer of a token that is not known, so that nobody learns which exist.
+// Rule 63: a token that is not proved gets the answer of a token that is not known, so that nobody learns which exist.
 std::optional<Error> Grants::validate(const io::Identity& identity, Instant now) const {
   if (!secured_) return std::nullopt;
   if (identity.key.is_none() || identity.token == io::TokenId{}) {
@@ -64,7 +65,8 @@ std::optional<Error> Grants::validate(const io::Identity& identity, Instant now)
         "printed");
   }
   const auto grant = grants_.find(identity.token);
-  if (!identity.proved || grant == grants_.end()) {
+  const bool proved = identity.proved || mutant(Mutant::kUnprovedAdmitted);
+  if (!proved || grant == grants_.end()) {
     return refusal("token " + digits_of(identity.token) +
                    " is not one of this run: it was revoked, or is of another run");
   }
@@ -114,6 +116,7 @@ std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants) {
   for (const auto& [peer, token] : token_of_) {
     const auto grant = grants_.find(token);
     if (grant != grants_.end() && grant->second.role == io::Role::kMember) continue;
+    if (mutant(Mutant::kRevokedStays)) continue;
     revoked.push_back({peer, tokens.at(peer) + " was revoked"});
   }
   return revoked;

@@ -1,4 +1,4 @@
-// Which peers may join the run, and for how long: the run tokens that the coordinator knows (rules 62 and 63 of
+// Which peers may join the run, and for how long: the run tokens that the coordinator knows (rules 63 and 64 of
 // docs/protocol.md). Never sees the secret of a token: the transport has checked it, and says so in io::Identity.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Grant {
   Instant expires = kNever;
   std::uint32_t most_peers = 0;  // in the run, or waiting, that joined by it; 0: no limit
   bool single_use = false;       // a peer that joins by it uses it up
-  std::string name;              // for people; may be empty
+  std::string name{};            // for people; may be empty
 
   bool operator==(const Grant&) const = default;
 };

@@ -51,7 +51,7 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
   lose({peer, Status::kPeerLost, "its stream to the coordinator ended" + reason}, false);
 }
 
-// Rule 63.
+// Rule 64.
 void Coordinator::Machine::on_change(const ChangeGrants& in) {
   LOCKSTEP_ASSERT(validate_grants(in.grants).empty());
   for (Grants::Revoked& revoked : grants_.change(in.grants)) {

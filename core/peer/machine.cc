@@ -41,41 +41,42 @@ void Peer::Machine::take(Input& input) {
   Effects& out = context_.out();
   Session& session = context_.session;
   Mesh& mesh = context_.mesh;
-  std::visit(
-      overloaded{
-          [&](const Connect& in) { admission_.connect(in); },
-          [&](Launch& in) { rounds_.launch(std::move(in)); },
-          [&](const Send& in) { on_send(in); },
-          [&](const Receive& in) { on_receive(in); },
-          [&](Publish& in) { on_publish(std::move(in)); },
-          [&](Prefetch& in) { on_prefetch(std::move(in)); },
-          [&](const Admit& in) {
-            if (admission_.admit(in, rounds_.launches())) rounds_.begin_admit();
-          },
-          [&](const Leave& in) { on_leave(in); },
-          [&](const Stop& in) { on_stop(in); },
-          [&](const Abandon& in) { on_abandon(in); },
-          [&](Resolved& in) { session.on_resolved(std::move(in), now, out); },
-          [&](const Listening& in) { session.on_listening(in, now, out); },
-          [&](const JobDone& in) { on_job_done(in); },
-          [&](const Timer&) { on_timer(); },
-          [&](const io::Opened& in) { session.owns(in.stream) ? session.on_opened(in, now) : mesh.on_opened(in, now); },
-          [&](const io::Accepted& in) { mesh.on_accepted(in, now, out); },
-          [&](const io::ReadDone& in) {
-            session.owns(in.stream) ? session.on_read_done(in.bytes, now, out) : mesh.on_read_done(in, now, out);
-          },
-          [&](const io::WriteDone& in) {
-            session.owns(in.stream) ? session.on_write_done(in.bytes) : mesh.on_write_done(in, now);
-          },
-          [&](const io::Revoked& in) {
-            session.owns(in.stream) ? session.on_revoked(in.direction, in.bytes, now, out)
-                                    : mesh.on_revoked(in, now, out);
-          },
-          [&](const io::Closed& in) {
-            session.owns(in.stream) ? session.on_closed(in, now, out) : mesh.on_closed(in, now, out);
-          },
-      },
-      input);
+  std::visit(overloaded{
+                 [&](const Connect& in) { admission_.connect(in); },
+                 [&](Launch& in) { rounds_.launch(std::move(in)); },
+                 [&](const Send& in) { on_send(in); },
+                 [&](const Receive& in) { on_receive(in); },
+                 [&](Publish& in) { on_publish(std::move(in)); },
+                 [&](Prefetch& in) { on_prefetch(std::move(in)); },
+                 [&](const Admit& in) {
+                   if (admission_.admit(in, rounds_.launches())) rounds_.begin_admit();
+                 },
+                 [&](const Leave& in) { on_leave(in); },
+                 [&](const Stop& in) { on_stop(in); },
+                 [&](const Abandon& in) { on_abandon(in); },
+                 [&](Resolved& in) { session.on_resolved(std::move(in), now, out); },
+                 [&](const Listening& in) { session.on_listening(in, now, out); },
+                 [&](const JobDone& in) { on_job_done(in); },
+                 [&](const Timer&) { on_timer(); },
+                 [&](const io::Opened& in) {
+                   session.owns(in.stream) ? session.on_opened(in, now) : mesh.on_opened(in, now, out);
+                 },
+                 [&](const io::Accepted& in) { mesh.on_accepted(in, now, out); },
+                 [&](const io::ReadDone& in) {
+                   session.owns(in.stream) ? session.on_read_done(in.bytes, now, out) : mesh.on_read_done(in, now, out);
+                 },
+                 [&](const io::WriteDone& in) {
+                   session.owns(in.stream) ? session.on_write_done(in.bytes) : mesh.on_write_done(in, now);
+                 },
+                 [&](const io::Revoked& in) {
+                   session.owns(in.stream) ? session.on_revoked(in.direction, in.bytes, now, out)
+                                           : mesh.on_revoked(in, now, out);
+                 },
+                 [&](const io::Closed& in) {
+                   session.owns(in.stream) ? session.on_closed(in, now, out) : mesh.on_closed(in, now, out);
+                 },
+             },
+             input);
 }
 
 // What an input has made possible, in this order; then bytes go out.
@@ -451,7 +452,7 @@ void Peer::Machine::update_links() {
   }
   context_.mesh.want(links, context_.now, context_.out());
   rounds_.forget_others([&](PeerId peer) { return links.contains(peer); });
-  views_.forget_addresses();
+  views_.forget_contacts();
 }
 
 }  // namespace lockstep::peer

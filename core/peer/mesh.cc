@@ -35,6 +35,8 @@ constexpr std::int64_t kDownBeats = 2;
 constexpr std::int64_t kFreshBeats = 6;
 // Dripping streams in a row, with others in between that greet well.
 constexpr std::uint32_t kDripWeight = 3;
+// Why a stream does not belong to a link.
+constexpr const char* kOtherKey = "the other side proves another key than the member's";
 
 }  // namespace
 
@@ -45,6 +47,8 @@ void Mesh::set_key(const LinkKey& key, Instant now, Effects& out) {
     if (flow.kind != Kind::kParked) continue;
     if (flow.key != key) {
       refuse_key(flow, now, out);
+    } else if (is_impostor(flow, flow.peer)) {
+      refuse_impostor(flow, now, out);
     } else {
       lobby_.leave(stream);
       tell_caller(flow);
@@ -70,7 +74,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
   for (const auto& [peer, wanted] : neighbours) {
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
-    link.address = wanted.address;
+    link.contact = wanted.contact;
     if (std::exchange(link.use, wanted.use) != wanted.use && !fresh) greet_again(peer, link, now, out);
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = link.avoided = now;
@@ -93,7 +97,7 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
   }
   std::vector<io::Address> callers;
   for (const auto& [peer, link] : links_) {
-    if (!link.dials && link.relation == Relation::kNeighbour) callers.push_back(link.address);
+    if (!link.dials && link.relation == Relation::kNeighbour) callers.push_back(link.contact.address);
   }
   // Those of all stripes, and those that replace them.
   lobby_.expect(callers, std::uint32_t{options_.stripes} * 2);
@@ -145,7 +149,7 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   flow.peer = peer;
   flow.stripe = stripe;
   flow.is_prefetch = link.relation == Relation::kSource;
-  out.emplace_back(io::Dial{slot.stream, link.address});
+  out.emplace_back(io::Dial{slot.stream, link.contact.address});
   set_timer(now + options_.dial_timeout);
 }
 
@@ -210,7 +214,7 @@ void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
   Flow& flow = flows_.try_emplace(link.knock.stream, link.knock.stream, now, Kind::kDialling).first->second;
   flow.peer = peer;
   flow.stripe = kKnock;
-  out.emplace_back(io::Dial{link.knock.stream, link.address});
+  out.emplace_back(io::Dial{link.knock.stream, link.contact.address});
   set_timer(now + options_.dial_timeout);
 }
 
@@ -218,18 +222,24 @@ void Mesh::on_accepted(const io::Accepted& in, Instant now, Effects& out) {
   Flow& flow = flows_.try_emplace(in.stream, in.stream, now, Kind::kStranger).first->second;
   touch(flow);
   flow.round_trip = in.round_trip;
+  flow.proved = in.identity.key;
   if (closed_) return drop(flow, false, now, out);
   set_timer(now + options_.dial_timeout);
   if (const auto goes = lobby_.enter(in.stream, in.from)) drop(flows_.at(*goes), false, now, out);
 }
 
-void Mesh::on_opened(const io::Opened& in, Instant now) {
+void Mesh::on_opened(const io::Opened& in, Instant now, Effects& out) {
   Flow& flow = flows_.at(in.stream);
   if (flow.kind == Kind::kDying) return;
   touch(flow);
   flow.kind = Kind::kGreeting;
   flow.channel.forgive_silence(now);
   Link& link = links_.at(flow.peer);
+  // Rule 65: checked before the greeting, which names the key of the run.
+  if (in.identity.key != link.contact.key && !mutant(Mutant::kDialledKeyUnchecked)) {
+    link.failure = kOtherKey;
+    return break_protocol(flow, kOtherKey, now, out);
+  }
   link.note_round_trip(in.round_trip);
   flow.channel.writer.preamble();
   greet(flow, link);
@@ -378,6 +388,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
   flow.is_prefetch = key_ && link.key == wire::prefetcher_key(*key_, link.from);
   if (key_ && link.key != *key_ && !flow.is_prefetch) return refuse_key(flow, now, out);
+  if (is_impostor(flow, link.from)) return refuse_impostor(flow, now, out);
   if (flow.is_prefetch) {
     if (const auto refusal = validate_prefetch_link(link.from)) return refuse(flow, *refusal, now, out);
     if (link.stripes != 1) return refuse(flow, "a prefetch link has one stream", now, out);
@@ -393,7 +404,8 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
                   now, out);
   }
   for (auto& [stream, other] : flows_) {  // a newer one for the same stripe: its dialler has given up on the older
-    if (other.kind == Kind::kParked && other.peer == link.from && other.stripe == link.stripe && other.key == link.key)
+    if (other.kind == Kind::kParked && other.peer == link.from && other.stripe == link.stripe &&
+        other.key == link.key && other.proved == flow.proved)
       drop(other, false, now, out);
   }
   flow.peer = link.from;
@@ -459,6 +471,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   if (at == links_.end()) return;
   Link& link = at->second;
   if (flow.is_prefetch != (link.relation == Relation::kPrefetcher) || link.relation == Relation::kSource) return;
+  if (!proves(flow, link.contact.key)) return refuse_impostor(flow, now, out);
   link.greeted = flow.stripes;
   if (link.width() < flow.stripes) link.stripes.resize(flow.stripes, new_stripe(now));
   Stripe& stripe = link.stripes[flow.stripe.value];
@@ -582,6 +595,25 @@ void Mesh::refuse(Flow& flow, const std::string& why, Instant now, Effects& out)
 void Mesh::refuse_key(Flow& flow, Instant now, Effects& out) {
   flow.peer = {};
   refuse(flow, "the key is not that of this run: only its members may link", now, out);
+}
+
+// ---- the keys of members (rule 65 of docs/protocol.md) ----
+
+// Members do not know the keys of prefetchers, which show a secret of their own (rule 39).
+bool Mesh::proves(const Flow& flow, const io::KeyDigest& key) {
+  return flow.is_prefetch || flow.proved == key || mutant(Mutant::kAcceptedKeyUnchecked);
+}
+
+// The caller may be in a view that has not arrived here: attach_parked() compares the keys then.
+bool Mesh::is_impostor(const Flow& flow, PeerId named) const {
+  const io::KeyDigest* const key = owners_->links.find_key(named);
+  return key != nullptr && !proves(flow, *key);
+}
+
+// No fault of the link: anybody may have sent this greeting.
+void Mesh::refuse_impostor(Flow& flow, Instant now, Effects& out) {
+  flow.peer = {};
+  refuse(flow, kOtherKey, now, out);
 }
 
 bool Mesh::reset(StreamId stream, const std::string& why, Instant now, Effects& out) {
@@ -708,14 +740,14 @@ void Mesh::on_timer(Instant now, Effects& out) {
   for (const PeerId peer : broken) {
     const Link& link = links_.at(peer);
     owners_->links.on_link_broken(peer,
-                                  "no stream to " + link.address.text() + " for " +
+                                  "no stream to " + link.contact.address.text() + " for " +
                                       std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
                                       (link.failure.empty() ? "" : ": " + link.failure),
                                   false);
   }
   for (const PeerId peer : suspects) {
     const Link& link = links_.at(peer);
-    avoid(peer, "no stream to " + link.address.text() + (link.failure.empty() ? "" : ": " + link.failure), now);
+    avoid(peer, "no stream to " + link.contact.address.text() + (link.failure.empty() ? "" : ": " + link.failure), now);
   }
 }
 

@@ -8,6 +8,9 @@
 // only after the driver has given back all memory of the old stream, so that a place in memory has one stream at a
 // time.
 //
+// In a run over TLS each stream proves a key. A link is made of streams that prove its member's key and of no others
+// (rule 65).
+//
 // Beside its neighbours, a peer has prefetch links (rule 39): a peer that waits for its admission, the prefetcher,
 // dials members that publish a state, its sources, with a key of its own, and fetches pieces from them. An error on a
 // prefetch link closes the link and has no other effect.
@@ -51,7 +54,7 @@ class Mesh {
   [[nodiscard]] const std::optional<LinkKey>& key() const { return key_; }
 
   struct Wanted {
-    io::Address address;
+    Contact contact;
     bool needed = true;                     // rounds cannot go on without this link: it is reported when it is broken
     std::optional<LinkKey> prefetch_key{};  // this peer prefetches from it, with this key
     wire::LinkUse use = wire::LinkUse::kRing;  // otherwise the other side may not want it yet
@@ -73,7 +76,7 @@ class Mesh {
   // Whether the stream is one of ours (dialled by us, or accepted: those are all ours).
   [[nodiscard]] bool owns(StreamId stream) const { return flows_.contains(stream); }
   void on_accepted(const io::Accepted& in, Instant now, Effects& out);
-  void on_opened(const io::Opened& in, Instant now);
+  void on_opened(const io::Opened& in, Instant now, Effects& out);
   void on_read_done(const io::ReadDone& in, Instant now, Effects& out);
   void on_write_done(const io::WriteDone& in, Instant now);
   void on_revoked(const io::Revoked& in, Instant now, Effects& out);
@@ -192,6 +195,12 @@ class Mesh {
   void widen_links(Instant now, Effects& out);
   void drop(Flow& flow, bool in_order, Instant now, Effects& out);
   void refuse_key(Flow& flow, Instant now, Effects& out);
+  // ---- the keys of members (rule 65) ----
+  // Whether an accepted stream has proved this key of a member.
+  [[nodiscard]] static bool proves(const Flow& flow, const io::KeyDigest& key);
+  // Whether an accepted stream names a known member and proves another key.
+  [[nodiscard]] bool is_impostor(const Flow& flow, PeerId named) const;
+  void refuse_impostor(Flow& flow, Instant now, Effects& out);
   void break_protocol(Flow& flow, const std::string& why, Instant now, Effects& out);
   void close_as_wrong(Flow& flow, const std::string& why, Instant now, Effects& out);
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);

@@ -23,6 +23,16 @@ enum class Relation : std::uint8_t {
   kPrefetcher,  // it prefetches from this peer
 };
 
+// Where a member listens, and the key that its streams prove (rule 65 of docs/protocol.md).
+struct Contact {
+  io::Address address;
+  io::KeyDigest key;
+  template <typename Archive>
+  void archive(Archive& a) {
+    a.all(address, key);
+  }
+};
+
 // One of the streams of a link, or the place of one.
 struct Stripe {
   StreamId stream;  // 0: none
@@ -39,7 +49,7 @@ struct Stripe {
 
 // To one other peer.
 struct Link {
-  io::Address address;
+  Contact contact;  // kPrefetcher: none
   Relation relation = Relation::kNeighbour;
   LinkKey key;  // kSource: said to it
   bool dials = false;
@@ -72,7 +82,7 @@ struct Link {
   }
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(address, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
+    a.all(contact, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
           round_trip, faults, last_fault, failure);
   }
 };
@@ -97,6 +107,7 @@ struct Flow {
   std::uint16_t stripes = 1;
   Duration round_trip;           // accepted: as measured when it was opened; 0: not known
   LinkKey key;                   // accepted: that it said
+  io::KeyDigest proved;          // accepted: the key that its stream has proved
   wire::LinkUse use{};           // accepted: what for, as it said
   bool is_prefetch = false;      // of a prefetch link, on either side
   bool touched = false;          // named among the streams to be pumped
@@ -108,7 +119,7 @@ struct Flow {
   }
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, use, is_prefetch, touched, slow_beats);
+    a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, proved, use, is_prefetch, touched, slow_beats);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/ids.h"
+#include "core/io/identity.h"
 #include "core/ring/operation.h"
 #include "core/wire/link_reader.h"
 #include "core/wire/link_writer.h"
@@ -73,6 +74,8 @@ class LinkOwner {
   virtual void on_direct_caller(PeerId from) = 0;
   // The same, for point-to-point transfers; or the peer has asked this peer, which has the smaller id, to dial.
   virtual void on_transfer_caller(PeerId from) = 0;
+  // The key of a member; null: it is in no view that is in use or proposed.
+  [[nodiscard]] virtual const io::KeyDigest* find_key(PeerId peer) const = 0;
   // Whether a round waits for a link that is not needed all the time.
   [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;
 };

@@ -441,9 +441,9 @@ void PointToPoint::on_caller(PeerId from) {
 
 void PointToPoint::add_links(Views::Links& links) const {
   for (const auto& [peer, pair] : pairs_) {
-    const io::Address* const address = views_.find_address(peer);
-    if (address == nullptr) continue;
-    Mesh::Wanted& link = links.try_emplace(peer, Mesh::Wanted{*address, false}).first->second;
+    const Contact* const contact = views_.find_contact(peer);
+    if (contact == nullptr) continue;
+    Mesh::Wanted& link = links.try_emplace(peer, Mesh::Wanted{*contact, false}).first->second;
     // Rule 44. Neighbours want the link on both sides; the other side may have no other use for any other link.
     if (!link.needed && !link.prefetch_key) link.use = wire::LinkUse::kTransfer;
   }

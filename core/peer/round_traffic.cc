@@ -337,7 +337,7 @@ void Rounds::add_links(Views::Links& links) const {
     if (!round.open()) continue;
     if (round.sync && round.attempted()) {
       for (const PeerId peer : round.sync->partners()) {
-        links.try_emplace(peer, Mesh::Wanted{views_.address_of(peer), false});
+        links.try_emplace(peer, Mesh::Wanted{views_.contact_of(peer), false});
       }
     }
     const Cohort* cohort = views_.cohort_of(*round.key);

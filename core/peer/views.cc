@@ -77,6 +77,9 @@ std::optional<std::string> Views::validate_members(const wire::View& view) const
     if (member.address.family == io::Address::Family::kNone || member.address.port == 0) {
       return "proposed a view in which " + name + " listens nowhere";
     }
+    if (const Contact* known = find_contact(member.id); known != nullptr && known->key != member.key) {
+      return "gave " + name + " another key";
+    }
     if (member.id == context_.options.id && member.group != context_.options.group) {
       return "put this peer into another group";
     }
@@ -115,7 +118,7 @@ void Views::propose(wire::Propose proposal) {
     std::stable_partition(members.begin(), members.end(),
                           [&](const wire::Member& member) { return member.id == context_.options.id; });
   }
-  for (const wire::Member& member : members) addresses_[member.id] = member.address;
+  for (const wire::Member& member : members) contacts_[member.id] = {member.address, member.key};
 }
 
 wire::Propose Views::take_proposal() {
@@ -217,14 +220,14 @@ void Views::add_ring(const Cohort::Roster& roster, bool direct, bool needed, Lin
   const auto at = static_cast<std::size_t>(me - ring.begin());
   for (const PeerId peer : {ring[(at + 1) % ring.size()], ring[(at + ring.size() - 1) % ring.size()]}) {
     const auto before = links.find(peer);
-    links[peer] = {addresses_.at(peer), needed || (before != links.end() && before->second.needed)};
+    links[peer] = {contacts_.at(peer), needed || (before != links.end() && before->second.needed)};
   }
   const bool all = roster.peer_commit || roster.reach == ring::Reach::kAll || direct;
   if (!all && roster.reach != ring::Reach::kGrid) return;
   const ring::Grid grid = ring::Grid::square(static_cast<std::uint32_t>(ring.size()));
   for (std::uint32_t rank = 0; rank < ring.size(); ++rank) {  // peer commits (rule 14), or rounds beside the ring
     if (rank == at || (!all && !grid.are_linked(static_cast<std::uint32_t>(at), rank))) continue;
-    links.try_emplace(ring[rank], Mesh::Wanted{addresses_.at(ring[rank]), false, std::nullopt,
+    links.try_emplace(ring[rank], Mesh::Wanted{contacts_.at(ring[rank]), false, std::nullopt,
                                                direct ? wire::LinkUse::kDirect : wire::LinkUse::kRing});
   }
 }
@@ -243,7 +246,7 @@ void Views::add_proposed_ring(bool direct, Links& links) const {
   if (proposal_) add_ring(Cohort::founded(proposal_->view, context_.options.group).now(), direct, true, links);
 }
 
-void Views::forget_addresses() {
+void Views::forget_contacts() {
   std::set<PeerId> needed;
   for (const auto& [id, cohort] : cohorts_) {
     for (const auto& [number, generation] : cohort.generations) {
@@ -254,7 +257,7 @@ void Views::forget_addresses() {
   if (proposal_) {
     for (const wire::Member& member : proposal_->view.members) needed.insert(member.id);
   }
-  std::erase_if(addresses_, [&](const auto& entry) { return !needed.contains(entry.first); });
+  std::erase_if(contacts_, [&](const auto& entry) { return !needed.contains(entry.first); });
 }
 
 }  // namespace lockstep::peer

@@ -1,5 +1,5 @@
-// Views as this peer knows them: the proposal that is open, the cohorts in use, and the addresses of their members.
-// Checks what the coordinator proposes. Knows neither rounds nor calls, and says nothing to anybody.
+// Views as this peer knows them: the proposal that is open, the cohorts in use, and the addresses and keys of their
+// members. Checks what the coordinator proposes. Knows neither rounds nor calls, and says nothing to anybody.
 #pragma once
 
 #include <algorithm>
@@ -95,13 +95,13 @@ class Views {
   void add_rings(bool direct, Links& links) const;
   // Those in the ring of the view that is proposed.
   void add_proposed_ring(bool direct, Links& links) const;
-  [[nodiscard]] const io::Address& address_of(PeerId peer) const { return addresses_.at(peer); }
+  [[nodiscard]] const Contact& contact_of(PeerId peer) const { return contacts_.at(peer); }
   // Null: no member of a view in use or proposed.
-  [[nodiscard]] const io::Address* find_address(PeerId peer) const {
-    const auto at = addresses_.find(peer);
-    return at == addresses_.end() ? nullptr : &at->second;
+  [[nodiscard]] const Contact* find_contact(PeerId peer) const {
+    const auto at = contacts_.find(peer);
+    return at == contacts_.end() ? nullptr : &at->second;
   }
-  void forget_addresses();
+  void forget_contacts();
 
   // Remembered outcomes.
   [[nodiscard]] std::size_t remembered() const;
@@ -109,7 +109,7 @@ class Views {
   // Left out: context_, which is saved before it.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(cohorts_, addresses_, proposal_, last_proposal_);
+    a.all(cohorts_, contacts_, proposal_, last_proposal_);
   }
 
  private:
@@ -118,7 +118,7 @@ class Views {
 
   Context& context_;
   std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
-  std::map<PeerId, io::Address> addresses_;
+  std::map<PeerId, Contact> contacts_;
   std::optional<wire::Propose> proposal_;
   ProposalNumber last_proposal_;
 };

@@ -1,0 +1,221 @@
+// Who may join a secured run, and what becomes of a peer whose token is revoked. The test plays all peers.
+#include "core/coordinator/grants.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "fuzz/hosts.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+using fuzz::address_of;
+using fuzz::FarEnd;
+
+constexpr io::TokenId kTeam{0x0123456789abcdef};
+constexpr io::TokenId kOther{0xfedcba9876543210};
+
+io::KeyDigest key_of(std::uint8_t n) {
+  io::KeyDigest key;
+  key.bytes.fill(n);
+  return key;
+}
+io::Identity identity(std::uint8_t n, io::TokenId token = kTeam, bool proved = true) {
+  return {key_of(n), token, proved};
+}
+Grant team() { return {.id = kTeam, .name = "team"}; }
+
+std::string refusal(const std::optional<Error>& error) { return error ? error->text : ""; }
+
+// ---- the table ----
+
+TEST(Grants, AnOpenRunAsksForNothing) {
+  const Grants open(false, {});
+  EXPECT_FALSE(open.validate_join({}, Instant{}));
+  EXPECT_FALSE(open.validate_status_request({}, Instant{}));
+}
+
+TEST(Grants, ARefusalSaysWhatToDo) {
+  Grant watcher{.id = kOther, .role = io::Role::kObserver, .name = "dashboard"};
+  Grant soon = team();
+  soon.expires = Instant{} + seconds(10);
+  const Grants grants(true, {soon, watcher});
+  const auto join = [&](const io::Identity& who, Instant now = {}) { return refusal(grants.validate_join(who, now)); };
+  EXPECT_EQ(join(identity(1)), "");
+  EXPECT_NE(join({}).find("connect with the string that `lockstep coordinator` printed"), std::string::npos);
+  EXPECT_NE(join({key_of(1), {}, false}).find("only peers with a run token"), std::string::npos);
+  EXPECT_NE(join({{}, kTeam, true}).find("only peers with a run token"), std::string::npos);
+  EXPECT_EQ(join(identity(1, kTeam, false)),
+            "token 0123456789abcdef is not one of this run: it was revoked, or is of another run");
+  EXPECT_NE(join(identity(1, io::TokenId{5})).find("token 0000000000000005 is not one of this run"), std::string::npos);
+  EXPECT_NE(join(identity(1), Instant{} + seconds(10)).find("token 0123456789abcdef (team) has expired"),
+            std::string::npos);
+  EXPECT_NE(join(identity(1, kOther)).find("(dashboard) is for observers"), std::string::npos);
+  EXPECT_FALSE(grants.validate_status_request(identity(1, kOther), Instant{}));
+  EXPECT_TRUE(grants.validate_status_request(identity(1, kOther, false), Instant{}));
+}
+
+// A token that nobody knows and a token without proof get the same answer: it tells nobody which tokens exist.
+TEST(Grants, AnUnprovedTokenReadsLikeAnUnknownOne) {
+  const Grants grants(true, {team()});
+  const std::string unproved = refusal(grants.validate_join(identity(1, kTeam, false), Instant{}));
+  const std::string unknown = refusal(grants.validate_join(identity(1, kOther, true), Instant{}));
+  EXPECT_EQ(unproved.substr(22), unknown.substr(22));
+}
+
+TEST(Grants, ALimitCountsThePeersThatAreInTheRun) {
+  Grant two = team();
+  two.most_peers = 2;
+  Grants grants(true, {two});
+  grants.joined({1, 1}, identity(1));
+  EXPECT_FALSE(grants.validate_join(identity(2), Instant{}));
+  grants.joined({2, 2}, identity(2));
+  EXPECT_NE(refusal(grants.validate_join(identity(3), Instant{})).find("is for 2 peers"), std::string::npos);
+  EXPECT_FALSE(grants.validate_status_request(identity(3), Instant{}));
+  grants.gone({1, 1});
+  EXPECT_FALSE(grants.validate_join(identity(3), Instant{}));
+}
+
+TEST(Grants, ASingleUseIsOver) {
+  Grant once = team();
+  once.single_use = true;
+  Grants grants(true, {once});
+  grants.joined({1, 1}, identity(1));
+  grants.gone({1, 1});
+  EXPECT_NE(refusal(grants.validate_join(identity(1), Instant{})).find("was used"), std::string::npos);
+  EXPECT_TRUE(grants.change({once}).empty());
+  EXPECT_TRUE(grants.validate_join(identity(1), Instant{}));
+}
+
+TEST(Grants, ARevokedTokenNamesItsPeers) {
+  Grants grants(true, {team(), {.id = kOther}});
+  grants.joined({1, 1}, identity(1));
+  grants.joined({2, 2}, identity(2, kOther));
+  EXPECT_EQ(grants.token_of({1, 1}), "token 0123456789abcdef (team)");
+  const auto revoked = grants.change({{.id = kOther}});
+  ASSERT_EQ(revoked.size(), 1U);
+  EXPECT_EQ(revoked.front().peer, (PeerId{1, 1}));
+  EXPECT_EQ(revoked.front().why, "token 0123456789abcdef (team) was revoked");
+  EXPECT_TRUE(grants.validate_join(identity(1), Instant{}));
+}
+
+TEST(Grants, ATableHasLimits) {
+  EXPECT_EQ(validate_grants({team()}), "");
+  EXPECT_NE(validate_grants({team(), team()}).find("listed twice"), std::string::npos);
+  EXPECT_NE(validate_grants({Grant{}}).find("not 0"), std::string::npos);
+  Grant long_name = team();
+  long_name.name.assign(kMaxNameBytes + 1, 'x');
+  EXPECT_NE(validate_grants({long_name}).find("too long"), std::string::npos);
+  std::vector<Grant> many;
+  for (std::uint64_t i = 1; i <= kMaxGrants + 1; ++i) many.push_back({.id = io::TokenId{i}});
+  EXPECT_NE(validate_grants(many).find("at most 1024"), std::string::npos);
+}
+
+// ---- a secured run ----
+
+Options secured() {
+  Options options;
+  options.secured = true;
+  options.grants = {team()};
+  return options;
+}
+
+struct SecuredRun {
+  FarEnd& say(const io::Identity& who, const wire::Message& message) {
+    FarEnd& end = coordinator.streams.accept(address_of(1), who);
+    end.greet();
+    end.say(message);
+    coordinator.run();
+    return end;
+  }
+  FarEnd& join(std::uint8_t n, const io::Identity& who) {
+    wire::Join join;
+    join.peer = {n, n};
+    join.founders = 2;
+    join.advertised = address_of(n);
+    join.name = "p" + std::to_string(n);
+    return say(who, join);
+  }
+  void answer(FarEnd& end) {
+    end.say(wire::Flush{end.last<wire::Propose>()->number, {}});
+    coordinator.run();
+  }
+  void found() {
+    a = &join(1, identity(1));
+    b = &join(2, identity(2));
+    answer(*a);
+    answer(*b);
+    ASSERT_NE(a->last<wire::Install>(), nullptr);
+  }
+
+  fuzz::CoordinatorHost coordinator{secured()};
+  FarEnd* a = nullptr;
+  FarEnd* b = nullptr;
+};
+
+TEST(SecuredRun, AdmitsPeersThatProveTheirToken) {
+  SecuredRun run;
+  run.found();
+  const wire::View view = run.coordinator.status().view;
+  ASSERT_EQ(view.members.size(), 2U);
+  for (const wire::Member& member : view.members) {
+    EXPECT_EQ(member.key, key_of(static_cast<std::uint8_t>(member.id.low)));
+  }
+  bool named = false;
+  for (const trace::Event& event : run.coordinator.events) {
+    named = named || event.text == "p1 at 10.0.0.1:4000, by token 0123456789abcdef (team)";
+  }
+  EXPECT_TRUE(named);
+}
+
+TEST(SecuredRun, RefusesStrangersAndTellsThemNothing) {
+  SecuredRun run;
+  run.found();
+  for (const io::Identity& stranger : {io::Identity{}, identity(7, kTeam, false), identity(7, kOther)}) {
+    FarEnd& joins = run.join(7, stranger);
+    ASSERT_NE(joins.last<wire::Refused>(), nullptr);
+    EXPECT_EQ(joins.last<wire::Refused>()->status, Status::kRefused);
+    FarEnd& asks = run.say(stranger, wire::StatusRequest{});
+    ASSERT_NE(asks.last<wire::Refused>(), nullptr);
+    EXPECT_EQ(asks.last<wire::StatusReply>(), nullptr);
+  }
+  EXPECT_EQ(run.coordinator.footprint().waiting, 0U);
+  EXPECT_NE(run.say(identity(7), wire::StatusRequest{}).last<wire::StatusReply>(), nullptr);
+}
+
+// The others go on, and the peer learns which token it was.
+TEST(SecuredRun, ARevokedTokenEvictsItsPeers) {
+  SecuredRun run;
+  run.coordinator.change_grants({team(), {.id = kOther}});
+  run.a = &run.join(1, identity(1));
+  run.b = &run.join(2, identity(2, kOther));
+  run.answer(*run.a);
+  run.answer(*run.b);
+  run.coordinator.change_grants({{.id = kOther}});
+  run.coordinator.run();
+  ASSERT_NE(run.a->last<wire::Evicted>(), nullptr);
+  EXPECT_EQ(run.a->last<wire::Evicted>()->status, Status::kEvicted);
+  EXPECT_EQ(run.a->last<wire::Evicted>()->text, "token 0123456789abcdef (team) was revoked");
+  run.answer(*run.b);
+  EXPECT_EQ(run.coordinator.status().view.members.size(), 1U);
+  EXPECT_EQ(run.b->last<wire::Evicted>(), nullptr);
+  EXPECT_NE(run.join(3, identity(1)).last<wire::Refused>(), nullptr);
+}
+
+// A member stays; only newcomers need a token that is valid.
+TEST(SecuredRun, AnExpiredTokenEvictsNobody) {
+  SecuredRun run;
+  run.found();
+  Grant expired = team();
+  expired.expires = Instant{};
+  run.coordinator.change_grants({expired});
+  run.coordinator.run();
+  EXPECT_EQ(run.a->last<wire::Evicted>(), nullptr);
+  ASSERT_NE(run.join(3, identity(3)).last<wire::Refused>(), nullptr);
+  EXPECT_EQ(run.coordinator.status().view.members.size(), 2U);
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
