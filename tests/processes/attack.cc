@@ -1,8 +1,9 @@
 // Measures what strangers cost a run. Members reduce and admit while some die and others join: first undisturbed, then
 // with the ports of all members and of the coordinator kept full by connections that are silent, send nonsense, or
 // repeat what they heard elsewhere. Prints the times of steps and joins, and the sizes of the logs. Exits with 1 if a
-// healthy member lost the run, a sum was wrong, a log is longer than 64 KiB, or a step took more than twice (plus 20
-// ms) the longest undisturbed step.
+// healthy member lost the run, a sum was wrong, a log is longer than 64 KiB, the coordinator's memory grew by 32 MiB, or
+// a step took more than twice (plus 20 ms) the longest undisturbed step. With --tls the run has a token, and strangers
+// begin handshakes.
 #include <poll.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -31,6 +33,7 @@ constexpr std::size_t kCount = std::size_t{64} * 1024 / sizeof(float);
 constexpr std::uint64_t kStepsPerAdmit = 4;
 constexpr Duration kPatience = seconds(60);
 constexpr std::size_t kLongestLog = 64U << 10U;
+constexpr double kMostMib = 32;
 
 struct Settings {
   std::size_t members = 8;
@@ -39,6 +42,7 @@ struct Settings {
   std::int64_t compute_ms = 5;   // of each step
   std::uint64_t seed = 1;
   bool strict = true;  // exit with 1 if a step takes too long
+  Streams streams = Streams::kPlain;
   AttackerOptions attack;
 };
 
@@ -117,6 +121,7 @@ struct Figures {
   std::vector<double> steps_ms;
   std::vector<double> joins_ms;
   std::size_t coordinator_log = 0;
+  double coordinator_mib = 0;  // of memory, at the end
   std::size_t longest_log = 0;
   bool failed = false;
 
@@ -125,6 +130,16 @@ struct Figures {
     std::sort(joins_ms.begin(), joins_ms.end());
   }
 };
+
+// Most memory that the process had.
+double resident_mib(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string word; status >> word;) {
+    double kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib / 1024;
+  }
+  return 0;
+}
 
 double percentile(const std::vector<double>& sorted, double percent) {
   if (sorted.empty()) return 0;
@@ -167,6 +182,7 @@ class Bench {
     }
     for (const sim::Failure& failure : audit.judge()) fail(failure.promise + ": " + failure.text);
     figures_.coordinator_log = coordinator_log_.text().size();
+    figures_.coordinator_mib = resident_mib(coordinator_.process.pid());
     figures_.sort();
     return figures_;
   }
@@ -182,7 +198,7 @@ class Bench {
   }
 
   void start(std::uint32_t founders) {
-    members_.push_back(std::make_unique<Member>(coordinator_.address, founders, settings_.compute_ms));
+    members_.push_back(std::make_unique<Member>(coordinator_.connect, founders, settings_.compute_ms));
   }
 
   void wait_for(Member& member, Instant patience) {
@@ -217,7 +233,7 @@ class Bench {
 
   const Settings settings_;
   SharedJournal coordinator_log_;
-  CoordinatorProcess coordinator_{{}, coordinator_log_};
+  CoordinatorProcess coordinator_{{}, coordinator_log_, settings_.streams};
   std::optional<Attacker> attacker_;
   std::deque<std::unique_ptr<Member>> members_;
   std::vector<std::unique_ptr<Member>> dead_;
@@ -228,10 +244,10 @@ void print(const char* what, const Figures& f) {
   std::printf(
       "%-12s %zu steps: median %.2f ms, 99 %% %.1f ms, 99.9 %% %.1f ms, slowest %.1f ms; %zu joins: median %.0f ms, "
       "slowest "
-      "%.0f ms; logs: coordinator %zu bytes, a member at most %zu bytes\n",
+      "%.0f ms; coordinator: %.1f MiB, log %zu bytes; log of a member at most %zu bytes\n",
       what, f.steps_ms.size(), percentile(f.steps_ms, 50), percentile(f.steps_ms, 99), percentile(f.steps_ms, 99.9),
       percentile(f.steps_ms, 100), f.joins_ms.size(), percentile(f.joins_ms, 50), percentile(f.joins_ms, 100),
-      f.coordinator_log, f.longest_log);
+      f.coordinator_mib, f.coordinator_log, f.longest_log);
   std::fflush(stdout);
 }
 
@@ -245,6 +261,10 @@ int attack(const Settings& settings) {
   bool good = true;
   if (std::max(attacked.coordinator_log, attacked.longest_log) > kLongestLog) {
     std::printf("FAILED: a log is longer than %zu bytes\n", kLongestLog);
+    good = false;
+  }
+  if (attacked.coordinator_mib > calm.coordinator_mib + kMostMib) {
+    std::printf("FAILED: the coordinator's memory grew by more than %.0f MiB\n", kMostMib);
     good = false;
   }
   const double usual = percentile(calm.steps_ms, 100);
@@ -266,10 +286,13 @@ int main(int argc, char** argv) {
     const auto number = [&] { return std::strtoull(argv[++i], nullptr, 10); };
     if (is("--lenient")) {
       settings.strict = false;
+    } else if (is("--tls")) {
+      settings.streams = lockstep::testing::Streams::kTls;
+      settings.attack.tls = true;
     } else if (i + 1 == argc) {
       std::fprintf(stderr,
                    "usage: lockstep_attack [--members N] [--seconds N] [--churn-ms N] [--compute-ms N] [--seed N] "
-                   "[--idle N] [--round-ms N] [--joiners N] [--from ADDRESS] [--lenient]\n");
+                   "[--idle N] [--round-ms N] [--joiners N] [--tls] [--hellos N] [--from ADDRESS] [--lenient]\n");
       return 2;
     } else if (is("--members")) {
       settings.members = number();
@@ -287,6 +310,8 @@ int main(int argc, char** argv) {
       settings.attack.round = lockstep::milliseconds(static_cast<std::int64_t>(number()));
     } else if (is("--joiners")) {
       settings.attack.joiners = static_cast<std::uint32_t>(number());
+    } else if (is("--hellos")) {
+      settings.attack.hellos = static_cast<std::uint32_t>(number());
     } else if (is("--from")) {
       settings.attack.from = argv[++i];
     } else {

@@ -23,6 +23,7 @@
 #include "core/wire/codec.h"
 #include "core/wire/message.h"
 #include "tests/lab/wan/file.h"
+#include "transport/tls/openssl.h"
 
 namespace lockstep::testing {
 namespace {
@@ -44,6 +45,20 @@ Bytes greeting(const wire::Message& message) {
   Bytes bytes;
   wire::encode(wire::Preamble{}, bytes);
   wire::encode(message, Term{1}, bytes);
+  return bytes;
+}
+
+// The first message of a TLS client.
+Bytes client_hello() {
+  transport::tls::begin_openssl();
+  const transport::tls::ContextPtr context(SSL_CTX_new(TLS_client_method()));
+  const transport::tls::SslPtr ssl(SSL_new(context.get()));
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);
+  (void)SSL_connect(ssl.get());
+  Bytes bytes(4096);
+  const int size = BIO_read(out, bytes.data(), static_cast<int>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(std::max(size, 0)));
   return bytes;
 }
 
@@ -160,15 +175,20 @@ class Attack {
     while (at.idle.size() < options_.idle) {
       File file = knock(port);
       if (file.number() < 0) break;
-      // Every third connection drips: it sends the first byte of a preamble, and one more byte in each refill.
-      if (at.idle.size() % 3 == 0) (void)::send(file.number(), "L", 1, MSG_NOSIGNAL);
+      // Every third connection drips: it sends the first byte of a greeting, and one more byte in each refill.
+      if (at.idle.size() % 3 == 0)
+        (void)::send(file.number(), options_.tls ? hello_.data() : kPreamble, 1, MSG_NOSIGNAL);
       at.idle.push_back(std::move(file));
     }
-    for (std::size_t i = 0; i < at.idle.size(); i += 3) (void)::send(at.idle[i].number(), "", 1, MSG_NOSIGNAL);
+    for (std::size_t i = 0; i < at.idle.size(); i += 3) {
+      const std::size_t nth = 1 + round_ % (hello_.size() - 1);
+      (void)::send(at.idle[i].number(), options_.tls ? hello_.data() + nth : kZero, 1, MSG_NOSIGNAL);
+    }
     at.has_been_full = at.has_been_full || at.idle.size() >= options_.idle;
   }
 
   void make_noise(std::uint16_t port, const Port& at) {
+    for (std::uint32_t i = 0; i < options_.hellos; ++i) say(port, hello_);
     say(port, bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     wire::Link link;
     link.from = PeerId{1, round_};
@@ -216,8 +236,12 @@ class Attack {
     std::swap(noise_, old_noise_);
   }
 
+  static constexpr const std::byte kPreamble[] = {std::byte{'L'}};
+  static constexpr const std::byte kZero[] = {std::byte{0}};
+
   Parent& parent_;
   const AttackerOptions options_;
+  const Bytes hello_ = client_hello();
   std::mutex mutex_;
   std::condition_variable news_;
   std::map<std::uint16_t, bool> wanted_;  // port, and whether it belongs to a coordinator

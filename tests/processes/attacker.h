@@ -15,6 +15,8 @@ struct AttackerOptions {
   std::uint32_t idle = 300;            // silent connections at each port
   Duration round = milliseconds(500);  // each round refills every port and sends each kind of noise
   std::uint32_t joiners = 1;           // peers per round that join and disconnect
+  bool tls = false;                    // drips and floods begin TLS handshakes
+  std::uint32_t hellos = 0;            // per round and port, connections that send the first message of one handshake
 };
 
 class Attacker {

@@ -9,9 +9,10 @@
 namespace lockstep::testing {
 namespace {
 
-int serve(Parent& parent, const coordinator::Options& machine, transport::Log log) {
+int serve(Parent& parent, const coordinator::Options& machine, transport::Log log, Streams streams) {
   transport::CoordinatorServer::Options options;
-  options.listen = "127.0.0.1:0";
+  options.listen = streams == Streams::kTls ? ":0" : "127.0.0.1:0";
+  options.access.advertised = {"127.0.0.1"};
   options.machine = machine;
   options.log = std::move(log);
   auto server = transport::CoordinatorServer::start(std::move(options));
@@ -19,7 +20,8 @@ int serve(Parent& parent, const coordinator::Options& machine, transport::Log lo
     parent.say("E " + server.error().text);
     return 1;
   }
-  parent.say("A " + (*server)->address().text());
+  const std::string port = std::to_string((*server)->address().port);
+  parent.say("A 127.0.0.1:" + port + " " + (streams == Streams::kTls ? (*server)->token() : "127.0.0.1:" + port));
   while (parent.hear()) {
   }
   return 0;
@@ -31,22 +33,26 @@ CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, bool
     : process([machine, log](Parent& parent) {
         transport::Log say;
         if (log) say = [&](std::string_view line) { parent.say("L " + std::string(line)); };
-        return serve(parent, machine, std::move(say));
+        return serve(parent, machine, std::move(say), Streams::kPlain);
       }) {
   hear_address();
 }
 
-CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log)
-    : process([machine, &log](Parent& parent) {
-        return serve(parent, machine, [&log](std::string_view line) { log.write(line); });
+CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log, Streams streams)
+    : process([machine, &log, streams](Parent& parent) {
+        return serve(
+            parent, machine, [&log](std::string_view line) { log.write(line); }, streams);
       }) {
   hear_address();
 }
 
 void CoordinatorProcess::hear_address() {
   while (const auto line = process.hear(seconds(20))) {
-    if (line->starts_with("A ")) address = line->substr(2);
-    if (!address.empty()) return;
+    if (!line->starts_with("A ")) continue;
+    const std::size_t space = line->find(' ', 2);
+    address = line->substr(2, space - 2);
+    connect = line->substr(space + 1);
+    return;
   }
 }
 

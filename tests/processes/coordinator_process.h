@@ -1,6 +1,7 @@
 // A coordinator as a process of its own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/coordinator/coordinator.h"
@@ -9,15 +10,18 @@
 
 namespace lockstep::testing {
 
+enum class Streams : std::uint8_t { kPlain, kTls };
+
 class CoordinatorProcess {
  public:
   // With `log`, the caller must read the process's lines.
   explicit CoordinatorProcess(const coordinator::Options& machine = {}, bool log = false);
   // Writes its log to memory that outlives the process.
-  CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log);
+  CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log, Streams streams = Streams::kPlain);
 
   Process process;      // with `log`: "L " and a line of its log
   std::string address;  // "127.0.0.1:port"; empty if it did not start
+  std::string connect;  // the text that peers connect with: a run token, or the address
 
  private:
   void hear_address();

@@ -238,6 +238,21 @@ std::optional<PeerId> Proxy::dialler_of(const Pipe& pipe) {
   return dialler;
 }
 
+void Proxy::listen_in() {
+  const std::lock_guard lock(mutex_);
+  heard_.emplace();
+}
+
+std::vector<std::byte> Proxy::heard() const {
+  const std::lock_guard lock(mutex_);
+  return heard_ ? heard_->all : std::vector<std::byte>();
+}
+
+std::vector<std::byte> Proxy::first_dialler_said() const {
+  const std::lock_guard lock(mutex_);
+  return heard_ ? heard_->from_first_dialler : std::vector<std::byte>();
+}
+
 bool Proxy::is_broken(const Pipe& pipe) const {
   const auto dialler = dialler_of(pipe);
   return dialler && broken_diallers_.contains(*dialler);
@@ -255,6 +270,13 @@ bool Proxy::forward(int from, Pipe& pipe) {
       break;
     }
     bytes.resize(static_cast<std::size_t>(got));
+    if (heard_) {
+      heard_->all.insert(heard_->all.end(), bytes.begin(), bytes.end());
+      if (heard_->first_dialler < 0 && pipe.dialled) heard_->first_dialler = from;
+      if (heard_->first_dialler == from) {
+        heard_->from_first_dialler.insert(heard_->from_first_dialler.end(), bytes.begin(), bytes.end());
+      }
+    }
     const std::size_t missing = kHeadBytes - pipe.head.size();
     pipe.head.insert(pipe.head.end(), bytes.begin(),
                      bytes.begin() + static_cast<std::ptrdiff_t>(std::min(missing, bytes.size())));

@@ -56,6 +56,12 @@ class Proxy {
   // The same for connections that this peer has dialled.
   void break_for_good(PeerId dialler);
 
+  // Keeps what passes from now on.
+  void listen_in();
+  // All that has passed, in both directions; or what the dialler of the first connection has sent.
+  [[nodiscard]] std::vector<std::byte> heard() const;
+  [[nodiscard]] std::vector<std::byte> first_dialler_said() const;
+
   [[nodiscard]] std::uint64_t resets() const;
 
  private:
@@ -96,6 +102,12 @@ class Proxy {
     std::optional<PeerId> dialler;
   };
   std::vector<Drip> drips_;
+  struct Heard {
+    std::vector<std::byte> all;
+    std::vector<std::byte> from_first_dialler;
+    int first_dialler = -1;  // its socket
+  };
+  std::optional<Heard> heard_;
   std::map<int, Pipe> pipes_;  // by the socket to read from
 };
 
