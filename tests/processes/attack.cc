@@ -1,9 +1,9 @@
 // Measures what strangers cost a run. Members reduce and admit while some die and others join: first undisturbed, then
 // with the ports of all members and of the coordinator kept full by connections that are silent, send nonsense, or
 // repeat what they heard elsewhere. Prints the times of steps and joins, and the sizes of the logs. Exits with 1 if a
-// healthy member lost the run, a sum was wrong, a log is longer than 64 KiB, the coordinator's memory grew by 32 MiB, or
-// a step took more than twice (plus 20 ms) the longest undisturbed step. With --tls the run has a token, and strangers
-// begin handshakes.
+// healthy member lost the run, a sum was wrong, a log is longer than 64 KiB, the coordinator's memory grew by 32 MiB,
+// or a step took more than twice (plus 20 ms) the longest undisturbed step. With --tls the run has a token, and
+// strangers begin handshakes.
 #include <poll.h>
 
 #include <algorithm>
