@@ -21,12 +21,12 @@ std::int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// 0: there is no such file.
-std::int64_t change_of(const std::string& path) {
+// A number that changes with the file; 0: there is no such file.
+std::uint64_t change_of(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return 0;
-  return found.st_mtim.tv_sec * std::int64_t{1'000'000'000} + found.st_mtim.tv_nsec +
-         static_cast<std::int64_t>(found.st_ino);
+  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
+  return number(found.st_mtim.tv_sec) * 1'000'000'000 + number(found.st_mtim.tv_nsec) + number(found.st_ino);
 }
 
 Result<TokenFile> new_file() {
@@ -54,15 +54,23 @@ Result<Access> Access::open(AccessOptions options, const std::vector<io::Address
   Access access(std::move(options));
   const AccessOptions& given = access.options_;
   if (given.insecure) {
-    if (given.token_file.empty() && given.advertised.empty()) return access;
-    return Error{Status::kInvalidArgument, "insecure: without TLS there are no run tokens; leave one of both out"};
+    if (given.token_file.empty() && given.advertised.empty() && given.certificates.empty()) return access;
+    return Error{Status::kInvalidArgument,
+                 "insecure: without TLS there are no run tokens and no certificates; leave one of both out"};
+  }
+  if (access.by_certificates()) {
+    if (!given.token_file.empty()) {
+      return Error{Status::kInvalidArgument, "certificates and a token file: use one of both"};
+    }
+    if (auto error = access.read_certificates()) return *error;
+    return access;
   }
   if (given.token_file.empty() && is_of_this_machine_only(hosts)) return access;
   Result<TokenFile> file =
       given.token_file.empty() ? new_file() : load_or_create_token_file(given.token_file, new_file);
   if (!file) return file.error();
   access.file_ = std::move(*file);
-  access.changed_at_ = change_of(given.token_file);
+  access.changes_ = access.change_of_files();
   Result<tls::KeyPair> keys = tls::KeyPair::from_pem(access.file_.private_key);
   if (!keys) return Error{keys.error().status, fmt::format("{}: {}", given.token_file, keys.error().text)};
   if (keys->digest() != access.file_.key_digest) {
@@ -70,19 +78,52 @@ Result<Access> Access::open(AccessOptions options, const std::vector<io::Address
         Status::kInvalidArgument,
         fmt::format("{}: key_digest is not that of private_key; remove the file to make a new key", given.token_file)};
   }
+  if (auto error = access.validate()) return *error;
   access.credentials_ = std::make_shared<tls::Credentials>(std::move(*keys), access.secrets());
   return access;
 }
 
+std::optional<Error> Access::read_certificates() {
+  changes_ = change_of_files();
+  auto credentials = tls::Credentials::from(options_.certificates, tls::Credentials::Of::kCoordinator);
+  if (!credentials) return credentials.error();
+  credentials_ = std::make_shared<tls::Credentials>(std::move(*credentials));
+  return std::nullopt;
+}
+
+// A number that changes with any of the files.
+std::uint64_t Access::change_of_files() const {
+  const tls::CertificateFiles& files = options_.certificates;
+  std::uint64_t sum = 0;
+  for (const std::string* const file :
+       {&options_.token_file, &files.certificate, &files.private_key, &files.authority, &files.revocation_list}) {
+    if (!file->empty()) sum = sum * 31 + change_of(*file);
+  }
+  return sum;
+}
+
 std::vector<coordinator::Grant> Access::grants() const {
+  if (by_certificates()) {
+    coordinator::Grant by_certificate;
+    by_certificate.id = tls::kByCertificate;
+    by_certificate.name = "certificate";
+    return {by_certificate};
+  }
   std::vector<coordinator::Grant> grants;
   const std::int64_t today = seconds_since_1970();
   for (const TokenRecord& token : file_.tokens) {
-    if (token.revoked && !planted(DriverMutant::kRevokedStays)) continue;
+    if (state_of(token, today) == TokenState::kRevoked && !planted(DriverMutant::kRevokedStays)) continue;
     const Instant expires = token.expires == 0 ? kNever : now() + seconds(token.expires - today);
     grants.push_back({token.id, token.role, expires, token.max_peers, token.single_use, token.name});
   }
   return grants;
+}
+
+std::optional<Error> Access::validate() const {
+  const std::string flaw = coordinator::validate_grants(grants());
+  if (flaw.empty()) return std::nullopt;
+  return Error{Status::kInvalidArgument,
+               fmt::format("{}: {}: revoke tokens that nobody needs", options_.token_file, flaw)};
 }
 
 // A revoked token is proved as before: so core knows its name, and can say why it refuses it.
@@ -93,7 +134,7 @@ tls::Secrets Access::secrets() const {
 }
 
 std::optional<Error> Access::listens_on(const io::Address& bound) {
-  if (!is_secured()) return std::nullopt;
+  if (!is_secured() || by_certificates()) return std::nullopt;
   std::vector<io::Address> own = {bound};
   if (is_any(bound)) {
     own = {outward_address(io::Address::Family::kV4)};
@@ -114,12 +155,12 @@ std::optional<Error> Access::listens_on(const io::Address& bound) {
     file.addresses = addresses_;
     return std::nullopt;
   });
-  changed_at_ = change_of(options_.token_file);
+  changes_ = change_of_files();
   return error;
 }
 
 std::string Access::token() const {
-  if (!is_secured()) return {};
+  if (!is_secured() || by_certificates()) return {};
   const std::int64_t today = seconds_since_1970();
   const auto newest = std::ranges::find_if(file_.tokens.rbegin(), file_.tokens.rend(), [&](const TokenRecord& token) {
     return token.role == io::Role::kMember && state_of(token, today) == TokenState::kValid;
@@ -128,17 +169,25 @@ std::string Access::token() const {
 }
 
 Result<bool> Access::reload() {
-  if (!is_secured() || options_.token_file.empty()) return false;
-  const std::int64_t changed = change_of(options_.token_file);
-  if (changed == changed_at_) return false;
-  changed_at_ = changed;
+  if (!is_secured() || !has_files()) return false;
+  const std::uint64_t changed = change_of_files();
+  if (changed == changes_) return false;
+  changes_ = changed;
+  if (by_certificates()) {
+    if (auto error = read_certificates()) return *error;
+    return true;
+  }
   Result<TokenFile> file = load_token_file(options_.token_file);
   if (!file) return file.error();
   if (file->key_digest != file_.key_digest) {
     return Error{Status::kInvalidArgument,
                  options_.token_file + " has another key: restart the coordinator to use it; its tokens are not used"};
   }
-  file_ = std::move(*file);
+  std::swap(file_, *file);
+  if (auto error = validate()) {
+    std::swap(file_, *file);
+    return *error;
+  }
   credentials_->set_secrets(secrets());
   return true;
 }

@@ -1,5 +1,5 @@
 // Who may reach a coordinator, and by which proof: its key, its run tokens, and what they grant. The tokens come from a
-// file, or from nowhere: then there is one token, which ends with the process.
+// file, or from nowhere: then there is one token, which ends with the process. Or certificates take their place.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct AccessOptions {
   std::string token_file;               // created if there is none; empty: one token, kept in memory
   std::vector<std::string> advertised;  // "host:port" or "host" in tokens; empty: the addresses that are listened on
   bool insecure = false;                // no TLS, and everybody may join
+  tls::CertificateFiles certificates{};  // instead of tokens: who has one of this authority may join
 };
 
 // Not thread-safe.
@@ -40,17 +41,24 @@ class Access {
   // no such token.
   [[nodiscard]] std::string token() const;
 
-  // Takes over what has changed in the file. True: there is something new, and the grants are others. An unreadable
-  // file changes nothing, and is an error once.
+  // Whether files may change while the coordinator runs.
+  [[nodiscard]] bool has_files() const { return !options_.token_file.empty() || !options_.certificates.empty(); }
+  // Takes over what has changed in the files. True: there is something new: security and grants are others. An
+  // unreadable file changes nothing, and is an error once.
   Result<bool> reload();
 
  private:
   explicit Access(AccessOptions options) : options_(std::move(options)) {}
+  [[nodiscard]] bool by_certificates() const { return !options_.certificates.empty(); }
+  [[nodiscard]] std::optional<Error> read_certificates();
+  [[nodiscard]] std::uint64_t change_of_files() const;
   [[nodiscard]] tls::Secrets secrets() const;
+  // Why core cannot have the grants of the file.
+  [[nodiscard]] std::optional<Error> validate() const;
 
   AccessOptions options_;
   TokenFile file_;
-  std::int64_t changed_at_ = 0;  // of the file, in nanoseconds
+  std::uint64_t changes_ = 0;  // of the files, when they were read
   std::shared_ptr<tls::Credentials> credentials_;
   std::vector<std::string> addresses_;  // "host:port", for tokens
 };

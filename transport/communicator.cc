@@ -14,7 +14,6 @@
 #include "transport/address.h"
 #include "transport/call.h"
 #include "transport/clock.h"
-#include "transport/destination.h"
 #include "transport/engine.h"
 #include "transport/entropy.h"
 #include "transport/launch_check.h"
@@ -105,7 +104,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(const CommunicatorOpt
 }
 
 Communicator::Communicator(std::unique_ptr<Driver> driver, const CommunicatorOptions& options)
-    : engine_(std::move(driver)), minimum_world_(options.minimum_world), insecure_(options.insecure) {}
+    : engine_(std::move(driver)), minimum_world_(options.minimum_world), protection_(options.protection) {}
 
 Communicator::~Communicator() = default;
 
@@ -113,7 +112,7 @@ void Communicator::close() { engine_->close(); }
 
 Work Communicator::connect(std::string_view coordinator, Duration timeout) {
   auto call = engine_->new_call();
-  Result<Destination> to = parse_coordinator(coordinator, insecure_);
+  Result<Destination> to = parse_coordinator(coordinator, protection_);
   // the call did not start, so connect() may be called again
   if (!to) {
     peer::Outcome refused;

@@ -25,6 +25,7 @@
 #include "core/peer/options.h"
 #include "core/peer/peer.h"
 #include "core/wire/message.h"
+#include "transport/destination.h"
 #include "transport/driver.h"
 #include "transport/flight.h"
 #include "transport/interrupt.h"
@@ -44,8 +45,8 @@ struct CommunicatorOptions {
   std::string advertised_host;
   std::uint32_t minimum_world = 1;  // for launches that do not set one
 
-  // Without a run token, other machines are dialled and accepted without TLS: anybody on the way reads and changes all.
-  bool insecure = false;
+  // Without a run token. `insecure`: anybody on the way reads and changes all.
+  Protection protection;
 
   // For example "cubic". A value that the kernel refuses is logged and ignored. Empty: chosen for each stream
   // (Connector::Options).
@@ -208,7 +209,7 @@ class Communicator {
   [[nodiscard]] std::shared_ptr<const Watch> watch_now();
   std::unique_ptr<Driver> engine_;
   std::uint32_t minimum_world_;
-  bool insecure_;
+  Protection protection_;
   std::atomic<bool> connects_{false};  // connect() was called with a valid text
   LaunchGate gate_;
   std::mutex published_mutex_;

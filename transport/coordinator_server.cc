@@ -80,14 +80,15 @@ CoordinatorServer::CoordinatorServer(Options options, Access access)
 }
 
 void CoordinatorServer::watch_tokens() {
-  if (options_.access.token_file.empty() || !access_.is_secured()) return;
+  if (!access_.has_files() || !access_.is_secured()) return;
   reload_.expires_after(kReloadEvery);
   reload_.async_wait([this](std::error_code aborted) {
     if (aborted || loop_.stopped()) return;
     const Result<bool> reloaded = access_.reload();
     if (!reloaded) {
-      if (options_.log) options_.log("the run tokens are as before: " + reloaded.error().text);
+      if (options_.log) options_.log("who may join is as before: " + reloaded.error().text);
     } else if (*reloaded) {
+      streams_.secure(access_.security());
       loop_.push(coordinator::ChangeGrants{access_.grants()});
       loop_.turn();
     }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "core/wire/run_token.h"
@@ -43,14 +44,14 @@ Result<Destination> by_token(std::string_view text) {
 
 }  // namespace
 
-Result<Destination> parse_coordinator(std::string_view text, bool insecure) {
+Result<Destination> parse_coordinator(std::string_view text, const Protection& protection) {
   if (text.starts_with(kFile)) {
     const Result<std::string> line = first_line_of(std::string(text.substr(kFile.size())));
     if (!line) return line.error();
     if (line->starts_with(kFile) || line->starts_with(kVariable)) {
       return bad_coordinator("the file names another file or a variable: write the run token or host:port into it");
     }
-    return parse_coordinator(*line, insecure);
+    return parse_coordinator(*line, protection);
   }
   if (text.starts_with(kVariable)) {
     const std::string name(text.substr(kVariable.size()));
@@ -62,13 +63,23 @@ Result<Destination> parse_coordinator(std::string_view text, bool insecure) {
       return bad_coordinator(
           fmt::format("the variable {} names another variable: set it to a token or host:port", name));
     }
-    return parse_coordinator(value, insecure);
+    return parse_coordinator(value, protection);
   }
-  if (wire::is_run_token(text)) return by_token(text);
+  if (wire::is_run_token(text)) {
+    if (protection.certificates.empty()) return by_token(text);
+    return bad_coordinator("a run token and certificates: use one of them; with certificates, connect with host:port");
+  }
+  std::vector<std::string> hosts;
   for (const std::string& each : split_addresses(text)) {
-    if (const auto parsed = parse_destination(each); !parsed) return parsed.error();
+    const auto parsed = parse_destination(each);
+    if (!parsed) return parsed.error();
+    hosts.push_back(parsed->host);
   }
-  return Destination{std::string(text), {nullptr, insecure}};
+  if (protection.certificates.empty()) return Destination{std::string(text), {nullptr, protection.insecure}};
+  if (protection.insecure) return bad_coordinator("certificates and insecure: use one of them");
+  auto credentials = tls::Credentials::from(protection.certificates, tls::Credentials::Of::kPeer, std::move(hosts));
+  if (!credentials) return credentials.error();
+  return Destination{std::string(text), {std::make_shared<tls::Credentials>(std::move(*credentials)), false}};
 }
 
 }  // namespace lockstep::transport

@@ -6,6 +6,7 @@
 
 #include "core/base/result.h"
 #include "transport/connector.h"
+#include "transport/tls/credentials.h"
 
 namespace lockstep::transport {
 
@@ -14,9 +15,15 @@ struct Destination {
   Security security;
 };
 
+// How a program protects its streams where no token says so.
+struct Protection {
+  bool insecure = false;  // other machines are dialled and accepted without TLS
+  tls::CertificateFiles certificates{};
+};
+
 // Forms: a run token "lks1_..."; "host:port", or several with commas; "file:PATH", whose first line is one of those;
-// "env:NAME", a variable with one of those. `insecure`: without a token, other machines are dialled and accepted
-// without TLS. The error never repeats a token. May throw std::bad_alloc.
-Result<Destination> parse_coordinator(std::string_view text, bool insecure);
+// "env:NAME", a variable with one of those. An address is plain, or has TLS by certificates. The error never repeats a
+// token. May throw std::bad_alloc.
+Result<Destination> parse_coordinator(std::string_view text, const Protection& protection);
 
 }  // namespace lockstep::transport

@@ -19,7 +19,6 @@
 #include "core/wire/link_reader.h"
 #include "core/wire/link_writer.h"
 #include "transport/clock.h"
-#include "transport/destination.h"
 #include "transport/memory.h"
 #include "transport/resolver.h"
 #include "transport/stream_set.h"
@@ -180,8 +179,8 @@ class Query {
 
 }  // namespace
 
-Result<wire::StatusReply> query_status(std::string_view coordinator, Duration timeout, bool insecure) {
-  Result<Destination> to = parse_coordinator(coordinator, insecure);
+Result<wire::StatusReply> query_status(std::string_view coordinator, Duration timeout, const Protection& protection) {
+  Result<Destination> to = parse_coordinator(coordinator, protection);
   if (!to) return to.error();
   return Query(std::move(*to)).run(timeout);
 }

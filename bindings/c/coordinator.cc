@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/c/guard.h"
 #include "bindings/c/handle.h"
@@ -60,6 +61,9 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
     result.access.advertised = transport::split_addresses(in->advertise);
   }
   result.access.insecure = in->insecure != 0;
+  auto certificates = c::certificate_files(in->certificates);
+  if (!certificates) return certificates.error();
+  result.access.certificates = std::move(*certificates);
   return result;
 }
 

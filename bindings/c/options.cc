@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bindings/c/error.h"
 #include "bindings/c/sized.h"
@@ -55,6 +56,22 @@ std::optional<Error> spin_option(std::uint32_t us, Duration& spin) {
 
 void override_with(std::uint32_t ms, Duration& value) {
   if (ms != 0) value = milliseconds(ms);
+}
+
+Result<transport::tls::CertificateFiles> certificate_files(const lockstep_certificates* certificates) {
+  transport::tls::CertificateFiles files;
+  if (certificates == nullptr) return files;
+  const lockstep_certificates& in = *certificates;
+  for (const char* const needed : {in.certificate, in.private_key, in.authority}) {
+    if (needed == nullptr || *needed == '\0') {
+      return invalid("options.certificates needs certificate, private_key and authority; one is missing");
+    }
+  }
+  files.certificate = in.certificate;
+  files.private_key = in.private_key;
+  files.authority = in.authority;
+  files.revocation_list = text_or_empty(in.revocation_list);
+  return files;
 }
 
 transport::Log log_to(lockstep_log_fn log, void* user) {
@@ -108,7 +125,10 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   peer.sending.bytes_per_second = in.bytes_per_second;
   peer.sending.state_bytes_per_second = in.state_bytes_per_second;
   result.shared_thread = in.shared_thread != 0;
-  result.insecure = in.insecure != 0;
+  result.protection.insecure = in.insecure != 0;
+  auto certificates = certificate_files(in.certificates);
+  if (!certificates) return certificates.error();
+  result.protection.certificates = std::move(*certificates);
   result.log = log_to(in.log, in.log_user);
   result.journal = log_to(in.journal, in.journal_user);
   if (const auto error = flight_options(in, result)) return *error;

@@ -12,6 +12,9 @@ namespace lockstep::c {
 
 Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_options* options);
 
+// None if `certificates` is null. An error if a file is missing that both sides need.
+Result<transport::tls::CertificateFiles> certificate_files(const lockstep_certificates* certificates);
+
 // The name of a peer whose program gives none: host and process, such as "node7[4123]".
 std::string default_name();
 

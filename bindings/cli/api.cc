@@ -34,8 +34,10 @@ EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& option
   return coordinator;
 }
 
-wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s, bool insecure) {
-  auto reply = transport::query_status(coordinator, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), insecure);
+wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s,
+                                  const transport::Protection& protection) {
+  auto reply =
+      transport::query_status(coordinator, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), protection);
   if (reply) return std::move(*reply);
   const bool usage = reply.error().status == Status::kInvalidArgument;
   throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);

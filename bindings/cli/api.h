@@ -8,6 +8,7 @@
 #include "bindings/cli/command.h"
 #include "core/wire/message.h"
 #include "lockstep.h"
+#include "transport/destination.h"
 
 namespace lockstep::cli {
 
@@ -28,7 +29,8 @@ EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& option
 
 // Queries the status of the coordinator that this text names, as lockstep_connect(). Throws Failure if it does not
 // answer.
-wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s, bool insecure);
+wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s,
+                                  const transport::Protection& protection);
 
 lockstep_world world_of(const Comm& comm);
 

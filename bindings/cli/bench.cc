@@ -19,6 +19,7 @@
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/family.h"
+#include "bindings/cli/protection.h"
 #include "bindings/cli/size.h"
 #include "core/kernels/formats/format.h"
 #include "sim/cli/usage.h"
@@ -292,8 +293,7 @@ void add_network(CLI::App& command, BenchOptions& options) {
       ->capture_default_str();
   command.add_flag("--tls", options.network.tls,
                    "the peers that bench starts encrypt their streams, as between machines");
-  command.add_flag("--insecure", options.network.insecure,
-                   "with --coordinator HOST:PORT: streams to other machines are not encrypted");
+  add_protection(command, options.network.protection);
   command.add_option("--wait", options.network.wait_s, "s to wait for the other peers")
       ->check(sim::real_number(0.1, 86'400))
       ->capture_default_str();

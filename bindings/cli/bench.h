@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "transport/destination.h"
+
 namespace lockstep::cli {
 
 // How an all-reduce travels.
@@ -30,7 +32,7 @@ struct BenchNetwork {
   std::uint32_t spin_us = 50;      // 0: never polls
   double wait_s = 60;
   bool tls = false;
-  bool insecure = false;
+  transport::Protection protection;
 };
 
 struct BenchOptions {

@@ -20,6 +20,7 @@
 #include "bindings/cli/bench.h"
 #include "bindings/cli/bench_subject.h"
 #include "bindings/cli/command.h"
+#include "bindings/cli/protection.h"
 #include "bindings/cli/size.h"
 
 namespace lockstep::cli {
@@ -87,11 +88,14 @@ class Bench {
     if (!options_.network.congestion_control.empty()) {
       comm_options.congestion_control = options_.network.congestion_control.c_str();
     }
-    comm_options.insecure = options_.network.insecure ? 1 : 0;
+    const transport::Protection& protection = options_.network.protection;
+    comm_options.insecure = protection.insecure ? 1 : 0;
+    const lockstep_certificates certificates = c_certificates(protection.certificates);
+    if (!protection.certificates.empty()) comm_options.certificates = &certificates;
     comm_options.spin_us = options_.network.spin_us == 0 ? LOCKSTEP_NO_SPIN : options_.network.spin_us;
     comm_ = create_comm(comm_options);
     // connect would wait for a coordinator as long as for the other peers
-    ask_coordinator(options_.coordinator, kAnswersWithinSeconds, options_.network.insecure);
+    ask_coordinator(options_.coordinator, kAnswersWithinSeconds, protection);
     const auto wait_ms = static_cast<std::int64_t>(options_.network.wait_s * 1000);
     check(lockstep_connect(comm_.get(), options_.coordinator.c_str(), wait_ms), "connect");
     const lockstep_world world = world_of(comm_);

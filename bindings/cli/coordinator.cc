@@ -14,6 +14,7 @@
 
 #include "bindings/cli/command.h"
 #include "bindings/cli/coordinator_log.h"
+#include "bindings/cli/protection.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "sim/cli/usage.h"
@@ -127,6 +128,7 @@ Run add_coordinator(CLI::App& app) {
                       "FILE with the coordinator's key and its run tokens, for `lockstep token`; made if missing");
   command->add_option("--advertise", options->access.advertised,
                       "HOST or HOST:PORT in run tokens, once or more (default: the addresses that are listened on)");
+  add_certificates(*command, options->access.certificates);
   command->add_flag("--insecure", options->access.insecure, "no TLS and no token: only for a network that is trusted");
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(

@@ -20,6 +20,7 @@
 #include "bindings/cli/api.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/default_ways.h"
+#include "bindings/cli/protection.h"
 #include "bindings/cli/size.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -32,7 +33,7 @@ namespace {
 
 struct StatusOptions {
   std::string coordinator;
-  bool insecure = false;
+  transport::Protection protection;
   bool watch = false;
   bool json = false;
   double interval_s = 1;
@@ -221,7 +222,7 @@ int ask(const StatusOptions& options) {
   const bool screen = options.watch && !options.json && ::isatty(STDOUT_FILENO) != 0;
   std::optional<wire::StatusReply> before;
   for (;;) {
-    auto reply = ask_coordinator(options.coordinator, options.timeout_s, options.insecure);
+    auto reply = ask_coordinator(options.coordinator, options.timeout_s, options.protection);
     const auto rates = rates_of(before, reply);
     if (screen) fmt::print("\x1b[H\x1b[2J");  // home, clear
     if (options.json) {
@@ -244,7 +245,7 @@ Run add_status(CLI::App& app) {
   CLI::App* command = app.add_subcommand("status", "asks a coordinator for members, rounds and counters");
   auto options = std::make_shared<StatusOptions>();
   command->add_option("coordinator", options->coordinator, "run token; or HOST:PORT, file:PATH, env:NAME")->required();
-  command->add_flag("--insecure", options->insecure, "without a token, asks coordinators of other machines, too");
+  add_protection(*command, options->protection);
   command->add_flag("-w,--watch", options->watch, "repeats the answer with rates until Ctrl-C");
   command->add_flag("-j,--json", options->json, "as JSON; with --watch one object per line");
   command->add_option("-i,--interval", options->interval_s, "s between two answers of --watch")

@@ -4,22 +4,13 @@
 
 #include "core/base/mutant.h"
 #include "core/wire/limits.h"
+#include "core/wire/run_token.h"
 
 namespace lockstep::coordinator {
 
 namespace {
 
 Error refusal(std::string text) { return {Status::kRefused, std::move(text)}; }
-
-// 16 hexadecimal digits.
-std::string digits_of(io::TokenId id) {
-  std::string digits(16, '0');
-  std::uint64_t rest = id.value;
-  for (auto digit = digits.rbegin(); digit != digits.rend(); ++digit, rest >>= 4U) {
-    *digit = "0123456789abcdef"[rest & 15U];
-  }
-  return digits;
-}
 
 }  // namespace
 
@@ -30,8 +21,9 @@ std::string validate_grants(const std::vector<Grant>& grants) {
   std::set<io::TokenId> ids;
   for (const Grant& grant : grants) {
     if (grant.id == io::TokenId{}) return "grants: a token needs an id that is not 0";
-    if (!ids.insert(grant.id).second) return "grants: token " + digits_of(grant.id) + " is listed twice";
-    if (grant.name.size() > kMaxNameBytes) return "grants: the name of token " + digits_of(grant.id) + " is too long";
+    if (!ids.insert(grant.id).second) return "grants: token " + wire::name_of(grant.id) + " is listed twice";
+    if (grant.name.size() > kMaxNameBytes)
+      return "grants: the name of token " + wire::name_of(grant.id) + " is too long";
   }
   return {};
 }
@@ -43,7 +35,7 @@ Grants::Grants(bool secured, const std::vector<Grant>& grants) : secured_(secure
 std::string Grants::text_of(io::TokenId token) const {
   const auto grant = grants_.find(token);
   const bool named = grant != grants_.end() && !grant->second.name.empty();
-  return "token " + digits_of(token) + (named ? " (" + grant->second.name + ")" : "");
+  return "token " + wire::name_of(token) + (named ? " (" + grant->second.name + ")" : "");
 }
 
 std::string Grants::token_of(PeerId peer) const {
@@ -67,11 +59,11 @@ std::optional<Error> Grants::validate(const io::Identity& identity, Instant now)
   const auto grant = grants_.find(identity.token);
   const bool proved = identity.proved || mutant(Mutant::kUnprovedAdmitted);
   if (!proved || grant == grants_.end()) {
-    return refusal("token " + digits_of(identity.token) +
+    return refusal("token " + wire::name_of(identity.token) +
                    " is not one of this run: it was revoked, or is of another run");
   }
   if (now >= grant->second.expires) {
-    return refusal(text_of(identity.token) + " has expired: ask for a new one (`lockstep token create`)");
+    return refusal(text_of(identity.token) + " has expired: ask for a new one (`lockstep token new`)");
   }
   return std::nullopt;
 }
@@ -87,7 +79,7 @@ std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant
     return refusal(text_of(grant.id) + " is for observers, which may ask for the status: join with another token");
   }
   if (used_up_.contains(grant.id)) {
-    return refusal(text_of(grant.id) + " is for one peer, and was used: ask for a new one (`lockstep token create`)");
+    return refusal(text_of(grant.id) + " is for one peer, and was used: ask for a new one (`lockstep token new`)");
   }
   if (grant.most_peers != 0 && peers_of(grant.id) >= grant.most_peers) {
     return refusal(text_of(grant.id) + " is for " + std::to_string(grant.most_peers) +

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/wire/limits.h"
 #include "core/wire/run_token.h"
 #include "tests/transport/loopback.h"
 #include "tests/transport/temporary_folder.h"
@@ -121,6 +122,22 @@ TEST(Access, AnUnreadableFileChangesNothing) {
   ASSERT_FALSE(reloaded.ok());
   EXPECT_THAT(access.grants(), SizeIs(1));
   EXPECT_FALSE(*access.reload()) << "it is told once";
+}
+
+TEST(Access, MoreTokensThanCoreTakesChangeNothing) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokens";
+  Access access = must_open({path, {}, false}, {});
+  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
+    for (std::size_t i = 0; i < kMaxGrants; ++i) {
+      if (auto error = add_token(file, random_token())) return error;
+    }
+    return std::nullopt;
+  }));
+  EXPECT_THAT(access.reload().error().text, HasSubstr("at most 1024"));
+  EXPECT_THAT(access.grants(), SizeIs(1));
+  EXPECT_THAT(Access::open({path, {}, false}, {}).error().text, HasSubstr("at most 1024"));
 }
 
 TEST(Access, AnotherKeyInTheFileIsNotTakenOver) {

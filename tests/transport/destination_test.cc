@@ -26,14 +26,14 @@ wire::RunToken some_token() {
 }
 
 TEST(Destination, AnAddressIsPlainUnlessATokenNamesIt) {
-  const auto plain = parse_coordinator("127.0.0.1:4000", false);
+  const auto plain = parse_coordinator("127.0.0.1:4000", {});
   ASSERT_TRUE(plain.ok()) << plain.error().text;
   EXPECT_EQ(plain->addresses, "127.0.0.1:4000");
   EXPECT_EQ(plain->security.credentials, nullptr);
   EXPECT_FALSE(plain->security.plain_anywhere);
-  EXPECT_TRUE(parse_coordinator("127.0.0.1:4000", true)->security.plain_anywhere);
+  EXPECT_TRUE(parse_coordinator("127.0.0.1:4000", {.insecure = true, .certificates = {}})->security.plain_anywhere);
 
-  const auto secured = parse_coordinator(wire::text_of(some_token()), true);
+  const auto secured = parse_coordinator(wire::text_of(some_token()), {.insecure = true, .certificates = {}});
   ASSERT_TRUE(secured.ok()) << secured.error().text;
   EXPECT_EQ(secured->addresses, "10.0.0.1:4000,coordinator.example:4001");
   ASSERT_NE(secured->security.credentials, nullptr);
@@ -46,37 +46,37 @@ TEST(Destination, AFileOrAVariableHoldsTheText) {
   const TemporaryFolder folder;
   const std::string path = (folder / "run.token");
   std::ofstream(path) << wire::text_of(some_token()) << "\nmore lines do not count\n";
-  const auto from_file = parse_coordinator("file:" + path, false);
+  const auto from_file = parse_coordinator("file:" + path, {});
   ASSERT_TRUE(from_file.ok()) << from_file.error().text;
   EXPECT_NE(from_file->security.credentials, nullptr);
 
   ::setenv("LOCKSTEP_TEST_DESTINATION", "127.0.0.1:4000", 1);
-  EXPECT_EQ(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", false)->addresses, "127.0.0.1:4000");
+  EXPECT_EQ(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", {})->addresses, "127.0.0.1:4000");
   ::setenv("LOCKSTEP_TEST_DESTINATION", ("file:" + path).c_str(), 1);
-  EXPECT_NE(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", false)->security.credentials, nullptr);
+  EXPECT_NE(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", {})->security.credentials, nullptr);
   ::setenv("LOCKSTEP_TEST_DESTINATION", "env:LOCKSTEP_TEST_DESTINATION", 1);
-  EXPECT_THAT(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", false).error().text, HasSubstr("another variable"));
+  EXPECT_THAT(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", {}).error().text, HasSubstr("another variable"));
   ::unsetenv("LOCKSTEP_TEST_DESTINATION");
-  EXPECT_THAT(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", false).error().text, HasSubstr("is not set"));
+  EXPECT_THAT(parse_coordinator("env:LOCKSTEP_TEST_DESTINATION", {}).error().text, HasSubstr("is not set"));
 
   std::ofstream(path) << "file:" << path << "\n";
-  EXPECT_THAT(parse_coordinator("file:" + path, false).error().text, HasSubstr("names another file"));
-  EXPECT_THAT(parse_coordinator("file:" + (folder / "none"), false).error().text, HasSubstr("cannot read"));
+  EXPECT_THAT(parse_coordinator("file:" + path, {}).error().text, HasSubstr("names another file"));
+  EXPECT_THAT(parse_coordinator("file:" + (folder / "none"), {}).error().text, HasSubstr("cannot read"));
 }
 
 TEST(Destination, AMistypedTokenIsNamedAndNotRepeated) {
   std::string text = wire::text_of(some_token());
   text[20] = text[20] == 'a' ? 'b' : 'a';
-  const auto refused = parse_coordinator(text, false);
+  const auto refused = parse_coordinator(text, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().status, Status::kInvalidArgument);
   EXPECT_THAT(refused.error().text, Not(HasSubstr(text.substr(8, 20))));
 }
 
 TEST(Destination, EachAddressOfAListMustBeOne) {
-  EXPECT_TRUE(parse_coordinator("127.0.0.1:4000,[::1]:4000", false).ok());
-  EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,", false).ok());
-  EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,elsewhere", false).ok());
+  EXPECT_TRUE(parse_coordinator("127.0.0.1:4000,[::1]:4000", {}).ok());
+  EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,", {}).ok());
+  EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,elsewhere", {}).ok());
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
+#include <openssl/x509v3.h>
+
+#include <algorithm>
 
 #include <string_view>
 #include <utility>
@@ -24,7 +27,8 @@ bool has_aes_instructions() {
 // The largest certificate that a stranger may send; ours have about 300 bytes.
 constexpr long kMostCertificateBytes = 4096;  // NOLINT(google-runtime-int): OpenSSL's type
 
-ContextPtr new_context(const KeyPair& keys) {
+// What all contexts have in common.
+ContextPtr new_context() {
   begin_openssl();
   ContextPtr context(SSL_CTX_new(TLS_method()));
   require(context != nullptr);
@@ -33,9 +37,7 @@ ContextPtr new_context(const KeyPair& keys) {
                                                      : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
   require(SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
           SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 && SSL_CTX_set_ciphersuites(c, ciphers) == 1 &&
-          SSL_CTX_set1_groups_list(c, "X25519") == 1 && SSL_CTX_set1_sigalgs_list(c, "ed25519") == 1 &&
-          SSL_CTX_use_certificate(c, keys.certificate()) == 1 && SSL_CTX_use_PrivateKey(c, keys.key()) == 1 &&
-          SSL_CTX_set_num_tickets(c, 0) == 1);
+          SSL_CTX_set1_groups_list(c, "X25519") == 1 && SSL_CTX_set_num_tickets(c, 0) == 1);
   SSL_CTX_set_options(c, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                              SSL_OP_PRIORITIZE_CHACHA | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
@@ -45,10 +47,59 @@ ContextPtr new_context(const KeyPair& keys) {
   return context;
 }
 
+ContextPtr context_of(const KeyPair& keys) {
+  ContextPtr context = new_context();
+  require(SSL_CTX_set1_sigalgs_list(context.get(), "ed25519") == 1 &&
+          SSL_CTX_use_certificate(context.get(), keys.certificate()) == 1 &&
+          SSL_CTX_use_PrivateKey(context.get(), keys.key()) == 1);
+  return context;
+}
+
+Error unusable(const std::string& file, std::string_view what) {
+  return {Status::kInvalidArgument,
+          "cannot use " + (file.empty() ? "''" : file) + " as " + std::string(what) + ": " + take_error()};
+}
+
+bool add_revocations(SSL_CTX* context, const std::string& file) {
+  X509_STORE* const store = SSL_CTX_get_cert_store(context);
+  X509_LOOKUP* const lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+  return lookup != nullptr && X509_load_crl_file(lookup, file.c_str(), X509_FILETYPE_PEM) > 0 &&
+         X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+}
+
 }  // namespace
 
 Credentials::Credentials(KeyPair keys, std::uint64_t rekey_bytes)
-    : keys_(std::move(keys)), rekey_bytes_(rekey_bytes), context_(new_context(keys_)) {}
+    : Credentials(context_of(keys), keys.digest(), rekey_bytes) {}
+
+Result<Credentials> Credentials::from(const CertificateFiles& files, Of whom, std::vector<std::string> hosts) {
+  ContextPtr context = new_context();
+  SSL_CTX* const c = context.get();
+  if (SSL_CTX_use_certificate_chain_file(c, files.certificate.c_str()) != 1) {
+    return unusable(files.certificate, "certificate");
+  }
+  SSL_CTX_set_default_passwd_cb(c, [](char*, int, int, void*) { return 0; });  // never asks on the terminal
+  if (SSL_CTX_use_PrivateKey_file(c, files.private_key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return unusable(files.private_key, "private key of " + files.certificate);
+  }
+  if (SSL_CTX_load_verify_file(c, files.authority.c_str()) != 1) return unusable(files.authority, "authority");
+  if (!files.revocation_list.empty() && !add_revocations(c, files.revocation_list)) {
+    return unusable(files.revocation_list, "revocation list");
+  }
+  const io::KeyDigest digest = digest_of(SSL_CTX_get0_certificate(c));
+  Credentials result(std::move(context), digest, kRekeyBytes);
+  result.demands_certificates_ = true;
+  result.hosts_ = std::move(hosts);
+  if (whom == Of::kCoordinator) result.secrets_.emplace();
+  return result;
+}
+
+bool Credentials::is_for_coordinator(X509* certificate) const {
+  return std::ranges::any_of(hosts_, [&](const std::string& host) {
+    return X509_check_host(certificate, host.c_str(), host.size(), 0, nullptr) == 1 ||
+           X509_check_ip_asc(certificate, host.c_str(), 0) == 1;
+  });
+}
 
 Credentials::Credentials(const wire::RunToken& token, std::uint64_t rekey_bytes)
     : Credentials(KeyPair::generate(), rekey_bytes) {

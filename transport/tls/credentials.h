@@ -1,8 +1,13 @@
-// What one machine proves to others by TLS, and what it demands of them.
+// What one machine proves to others by TLS, and what it demands of them. TLS 1.3 only, both sides with a key.
 //
-// TLS 1.3 only, both sides with a key (transport/tls/key_pair.h). A dialler may know the key of the coordinator in
-// advance, from a run token; it then says nothing to any other. The token's secret is never sent: the dialler sends a
-// MAC of the session's keying material (RFC 5705), which is of no use on any other session.
+// By a run token: keys are made at the start (transport/tls/key_pair.h). The dialler knows the key of the coordinator
+// from its token, and says nothing to any other. The token's secret is never sent: the dialler sends a MAC of the
+// session's keying material (RFC 5705), which is of no use on any other session.
+//
+// By certificates: an authority of the user's own has signed all keys. The coordinator's certificate must name the host
+// that the peer dials.
+//
+// Between peers, core compares keys: the coordinator has checked them, and views tell them.
 #pragma once
 
 #include <array>
@@ -11,7 +16,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/base/result.h"
 #include "core/io/identity.h"
 #include "core/wire/run_token.h"
 #include "transport/tls/key_pair.h"
@@ -20,6 +29,21 @@ namespace lockstep::transport::tls {
 
 using Secret = wire::RunToken::Secret;
 using Secrets = std::map<io::TokenId, Secret>;
+
+// Files in PEM; the user keeps them.
+struct CertificateFiles {
+  std::string certificate;      // of this machine; certificates between it and the authority may follow
+  std::string private_key;      // of this machine, without a passphrase
+  std::string authority;        // certificates of the authorities that sign members and coordinator
+  std::string revocation_list;  // of these authorities; empty: none
+
+  [[nodiscard]] bool empty() const {
+    return certificate.empty() && private_key.empty() && authority.empty() && revocation_list.empty();
+  }
+};
+
+// The name of what a certificate grants, where tokens have a random id.
+inline constexpr io::TokenId kByCertificate{1};
 
 // Not thread-safe: used by the owner of the reactor's loop only.
 class Credentials {
@@ -35,13 +59,18 @@ class Credentials {
   // Of a peer's listener, or of a dialler that has no token.
   explicit Credentials(KeyPair keys, std::uint64_t rekey_bytes = kRekeyBytes);
 
+  enum class Of : std::uint8_t { kPeer, kCoordinator };
+  // By certificates. `hosts`: a peer accepts the certificate of a coordinator for one of these names or IP addresses.
+  // Errors name the file.
+  static Result<Credentials> from(const CertificateFiles& files, Of whom, std::vector<std::string> hosts = {});
+
   [[nodiscard]] SSL_CTX* context() const { return context_.get(); }
-  [[nodiscard]] const io::KeyDigest& digest() const { return keys_.digest(); }
+  [[nodiscard]] const io::KeyDigest& digest() const { return digest_; }
   [[nodiscard]] std::uint64_t rekey_bytes() const { return rekey_bytes_; }
 
   // ---- of a dialler ----
 
-  // The only key that a stream to the coordinator may show; nothing: any.
+  // The only key that a stream to the coordinator may show; nothing: any, or that of a certificate.
   [[nodiscard]] const std::optional<io::KeyDigest>& coordinator_key() const { return coordinator_key_; }
   struct Token {
     io::TokenId id;
@@ -51,17 +80,29 @@ class Credentials {
 
   // ---- of a coordinator ----
 
-  // Whether diallers say who they are by a token.
+  // Whether diallers say who they are.
   [[nodiscard]] bool asks_for_proof() const { return secrets_.has_value(); }
   // The tokens that can be proved from now on.
   void set_secrets(Secrets secrets) { secrets_ = std::move(secrets); }
   // Null: not one of ours.
   [[nodiscard]] const Secret* secret_of(io::TokenId id) const;
 
+  // ---- by certificates ----
+
+  // Whether the authority has signed the other side of a stream to the coordinator.
+  [[nodiscard]] bool demands_certificates() const { return demands_certificates_; }
+  // Whether a coordinator may have this certificate.
+  [[nodiscard]] bool is_for_coordinator(X509* certificate) const;
+
  private:
-  KeyPair keys_;
+  Credentials(ContextPtr context, const io::KeyDigest& digest, std::uint64_t rekey_bytes)
+      : digest_(digest), rekey_bytes_(rekey_bytes), context_(std::move(context)) {}
+
+  io::KeyDigest digest_;
   std::uint64_t rekey_bytes_;
   ContextPtr context_;
+  bool demands_certificates_ = false;
+  std::vector<std::string> hosts_;
   std::optional<io::KeyDigest> coordinator_key_;
   Token token_;
   std::optional<Secrets> secrets_;

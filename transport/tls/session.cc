@@ -107,7 +107,27 @@ int Session::on_verify(X509_STORE_CTX* chain, void* /*nothing*/) {
     X509_STORE_CTX_set_error(chain, X509_V_ERR_CERT_REJECTED);
     return 0;
   }
+  if (session.demands_certificate()) return session.judge_certificate(chain);
   X509_STORE_CTX_set_error(chain, X509_V_OK);
+  return 1;
+}
+
+bool Session::demands_certificate() const {
+  return credentials_->demands_certificates() &&
+         (side_ == Side::kDialsCoordinator || (side_ == Side::kAccepts && credentials_->asks_for_proof()));
+}
+
+// 1: the authority has signed it, and it is that of a coordinator where one is dialled.
+int Session::judge_certificate(X509_STORE_CTX* chain) {
+  if (X509_verify_cert(chain) != 1) {
+    bad_certificate_ = X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
+    return 0;
+  }
+  if (side_ == Side::kDialsCoordinator && !credentials_->is_for_coordinator(X509_STORE_CTX_get0_cert(chain))) {
+    bad_certificate_ = "it does not name the host that was dialled";
+    X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+    return 0;
+  }
   return 1;
 }
 
@@ -157,6 +177,7 @@ std::string Session::words_of_failure() {
     return "the coordinator shows another key than the run token names: the token is of another coordinator, or "
            "somebody intercepts the connection";
   }
+  if (!bad_certificate_.empty()) return "the certificate of the other side is refused: " + bad_certificate_;
   if (receive_error_ == kEnded) {
     return "closed during the TLS handshake: the other side may speak no TLS, or has no room for strangers";
   }
@@ -192,6 +213,11 @@ bool Session::take_proof() {
   }
   Mac shown{};
   std::copy_n(proof_.begin() + 16, shown.size(), shown.begin());
+  if (credentials_->demands_certificates()) {  // the handshake has proved it
+    identity_.token = kByCertificate;
+    identity_.proved = true;
+    return true;
+  }
   const Secret* const secret = credentials_->secret_of(identity_.token);
   identity_.proved = secret != nullptr && equal(shown, mac_with(*secret, identity_.token));
   if (planted(DriverMutant::kAnyProof)) identity_.proved = true;

@@ -74,6 +74,8 @@ class Session {
  private:
   static BIO_METHOD* socket_method();
   static int on_verify(X509_STORE_CTX* chain, void* nothing);
+  [[nodiscard]] bool demands_certificate() const;
+  int judge_certificate(X509_STORE_CTX* chain);
   int receive(char* into, int size);
   int append(const char* from, int size);
 
@@ -95,8 +97,9 @@ class Session {
   bool hands_shaken_ = false;
   bool done_ = false;
   bool is_dry_ = false;
-  bool wrong_key_ = false;  // the other side has shown another key than the token names
-  int receive_error_ = 0;   // errno of the socket; kEnded: the other side has closed it
+  bool wrong_key_ = false;       // the other side has shown another key than the token names
+  int receive_error_ = 0;        // errno of the socket; kEnded: the other side has closed it
+  std::string bad_certificate_;  // why the other side's is refused
   std::uint64_t since_rekey_ = 0;
   std::vector<std::byte> out_;  // encrypted; the first sent_ bytes are sent
   std::size_t sent_ = 0;

@@ -268,6 +268,16 @@ typedef void (*lockstep_log_fn)(void* user, const char* line);
 /* For lockstep_comm_options.spin_us: never. */
 #define LOCKSTEP_NO_SPIN UINT32_MAX
 
+/* Certificates of an authority of the user's own, as files in PEM: who has one is admitted. The coordinator's
+ * certificate must name the host, or the IP address, that peers connect to. The coordinator reads changed files again
+ * by itself; a peer reads them when it connects. */
+typedef struct lockstep_certificates {
+  const char* certificate;     /* of this process; certificates between it and the authority may follow */
+  const char* private_key;     /* of this process, without a passphrase */
+  const char* authority;       /* certificates of the authorities that both sides trust */
+  const char* revocation_list; /* of these authorities. Default: NULL, none */
+} lockstep_certificates;
+
 /* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_comm_options {
   size_t struct_size;
@@ -339,6 +349,9 @@ typedef struct lockstep_comm_options {
    * left to others. A segment of a tensor (up to 256 KiB) goes at once. Default: no limit */
   uint64_t bytes_per_second;
 
+  /* Instead of a run token: with certificates, connect to "host:port". Default: NULL, none */
+  const lockstep_certificates* certificates;
+
   /* Not 0: without a run token, streams to and from other machines are not encrypted, and anybody on the way can read
    * and change them. For networks that are trusted, with a coordinator that is insecure, too. Default: 0, such streams
    * are refused */
@@ -348,7 +361,7 @@ typedef struct lockstep_comm_options {
 #define LOCKSTEP_COMM_OPTIONS_INIT                                                                                     \
   {                                                                                                                    \
     sizeof(lockstep_comm_options), NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, 0, 0, 0, 0, 0                                                                             \
+        NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0                                                                       \
   }
 
 /* Makes a communicator: a random peer id, a listening port, a thread. Not yet part of a run. `options` NULL: all
@@ -1232,12 +1245,13 @@ typedef struct lockstep_coordinator_options {
   /* Security. A coordinator that listens on loopback addresses only, without a token file, needs none. Any other speaks
    * TLS 1.3 only, and admits peers that have a run token of its own (lockstep_coordinator_token()). */
   const char* token_file; /* its key and tokens, for `lockstep token`; made if missing. Default: one token in memory */
-  const char* advertise;  /* "host" or "host:port", with commas: addresses in tokens. Default: where it listens */
-  int insecure;           /* not 0: no TLS and no token; everybody may join, read and change all. Default: 0 */
+  const lockstep_certificates* certificates; /* instead of tokens. Default: NULL, none */
+  const char* advertise; /* "host" or "host:port", with commas: addresses in tokens. Default: where it listens */
+  int insecure;          /* not 0: no TLS and no token; everybody may join, read and change all. Default: 0 */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
-  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, 0 }
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, 0 }
 
 /* Starts a coordinator, which listens when this function returns. `options` NULL: all defaults. *coordinator: the
  * caller stops it; NULL on failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or listening on the address

@@ -1,0 +1,119 @@
+// Runs whose members have certificates of an authority of the user's own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tests/transport/authority.h"
+#include "transport/communicator.h"
+#include "transport/coordinator_server.h"
+#include "transport/status_client.h"
+
+namespace lockstep::transport {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr Duration kMustEnd = seconds(30);
+constexpr Duration kInVain = seconds(2);
+
+class Certificates : public ::testing::Test {
+ protected:
+  void start(const std::string& host, const std::string& revocation_list = {}) {
+    CoordinatorServer::Options options;
+    options.listen = "127.0.0.1:0";
+    options.access.certificates = authority.sign("coordinator", host);
+    options.access.certificates.revocation_list = revocation_list;
+    auto started = CoordinatorServer::start(std::move(options));
+    ASSERT_TRUE(started.ok()) << started.error().text;
+    server = std::move(*started);
+  }
+
+  struct Joined {
+    std::unique_ptr<Communicator> peer;
+    Outcome outcome;
+  };
+  Joined join(const tls::CertificateFiles& files, Duration within = kMustEnd) {
+    CommunicatorOptions options;
+    options.listen_host = "127.0.0.1";
+    options.protection.certificates = files;
+    auto made = Communicator::create(std::move(options));
+    EXPECT_TRUE(made.ok()) << made.error().text;
+    const Work work = (*made)->connect(server->address().text(), within);
+    work.wait();
+    return {std::move(*made), work.outcome()};
+  }
+
+  const TemporaryFolder folder;
+  Authority authority{folder, "ours"};
+  Authority other{folder, "theirs"};
+  std::unique_ptr<CoordinatorServer> server;
+};
+
+TEST_F(Certificates, AMemberOfTheAuthorityJoinsAndMayAskForTheStatus) {
+  start("IP:127.0.0.1");
+  EXPECT_EQ(server->token(), "") << "there are no tokens";
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  const Joined a = join(files);
+  EXPECT_EQ(a.outcome.status, Status::kOk) << a.outcome.text;
+  EXPECT_FALSE(a.peer->view()->members.front().key.is_none());
+  const auto status = query_status(server->address().text(), kMustEnd, {.insecure = false, .certificates = files});
+  EXPECT_TRUE(status.ok()) << status.error().text;
+}
+
+TEST_F(Certificates, AnotherAuthoritysMemberIsRefusedByBothSides) {
+  start("IP:127.0.0.1");
+  tls::CertificateFiles files = other.sign("b", "DNS:b.example");
+  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("certificate of the other side is refused"));
+  files.authority = folder / "ours.pem";  // trusts the coordinator, which does not trust it
+  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("unknown ca"));
+  EXPECT_EQ(server->snapshot().admitted, 0U);
+}
+
+TEST_F(Certificates, ACoordinatorMustHaveTheCertificateOfItsHost) {
+  start("DNS:elsewhere.example");
+  EXPECT_THAT(join(authority.sign("a", "DNS:a.example"), kInVain).outcome.text,
+              HasSubstr("does not name the host that was dialled"));
+}
+
+TEST_F(Certificates, ARevokedCertificateIsRefusedOnceTheListSaysSo) {
+  const std::string list = authority.revoke_last(0);
+  start("IP:127.0.0.1", list);
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  EXPECT_EQ(join(files).outcome.status, Status::kOk);
+  authority.revoke_last(1);
+  std::string text;
+  do {  // the coordinator looks at its files several times a second
+    text = join(files, kInVain).outcome.text;
+  } while (text.empty());
+  EXPECT_THAT(text, HasSubstr("certificate revoked"));
+}
+
+TEST_F(Certificates, FilesThatCannotBeUsedAreNamed) {
+  const tls::CertificateFiles good = authority.sign("a", "DNS:a.example");
+  const tls::CertificateFiles stranger = authority.sign("b", "DNS:b.example");
+  const auto refusal = [&](auto change) {
+    tls::CertificateFiles files = good;
+    change(files);
+    return tls::Credentials::from(files, tls::Credentials::Of::kPeer, {"127.0.0.1"}).error().text;
+  };
+  EXPECT_THAT(refusal([](auto& f) { f.certificate = "/none.pem"; }), HasSubstr("/none.pem"));
+  EXPECT_THAT(refusal([&](auto& f) { f.private_key = stranger.private_key; }), HasSubstr("key values mismatch"));
+  EXPECT_THAT(refusal([](auto& f) { f.authority = "/none.pem"; }), HasSubstr("authority"));
+  EXPECT_THAT(refusal([&](auto& f) { f.revocation_list = f.certificate; }), HasSubstr("revocation list"));
+}
+
+TEST_F(Certificates, ATokenAndCertificatesExcludeEachOther) {
+  const tls::CertificateFiles files = authority.sign("a", "IP:127.0.0.1");
+  EXPECT_THAT(Access::open({folder / "tokens", {}, false, files}, {}).error().text, HasSubstr("one of both"));
+  EXPECT_THAT(Access::open({{}, {}, true, files}, {}).error().text, HasSubstr("one of both"));
+  EXPECT_THAT(parse_coordinator("127.0.0.1:1", {.insecure = true, .certificates = files}).error().text,
+              HasSubstr("one of them"));
+}
+
+}  // namespace
+}  // namespace lockstep::transport
