@@ -85,6 +85,11 @@ struct Causes::JudgedRound {
   }
 };
 
+// Strangers have answered at a member's address (rule 65).
+bool Causes::names_another_key(const trace::Event& event) {
+  return event.text.find("another key than the member's") != std::string::npos;
+}
+
 void Causes::began(const Entry& entry) {
   excuses_.began(entry);
   only_flips_ = only_flips_ && (entry.fault == Fault::kFlip || entry.fault == Fault::kMiscompute);
@@ -139,6 +144,7 @@ bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
     const Duration silence = millis(*limit);
     return excuses_.quiet(process, 0, silence + times.beat * 2 + times.news) >= times.least_quiet(silence);
   }
+  if (why.ends_with(" was revoked") && !why.starts_with("its gang lost ")) return life.revoked;
   if (why.starts_with("its stream to the coordinator is nearly dead")) return is_nearly_dead(process, 0);
   if (const auto limit = first(why, "did not answer a proposal within ", " ms")) {
     const Duration patience = millis(*limit);
@@ -201,7 +207,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   const std::string who = process == 0 ? "the coordinator" : text_of(excuses_.life(process).id);
   const auto about = excuses_.process_of(event.peer);
   if (is_breach(event)) {
-    if (has_strangers_ && event.peer.is_nobody()) return {};
+    if (has_strangers_ && (event.peer.is_nobody() || names_another_key(event))) return {};
     const bool lied =
         event.text.starts_with("a piece of the state") && about && excuses_.has_begun(Fault::kSpoil, *about);
     if (lied) return {};
@@ -247,6 +253,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   }
   if (process != 0 && event.kind == trace::Kind::kLinkReported) {
     reports_.push_back({excuses_.life(process).id, event.peer, now_});
+    if (has_strangers_ && names_another_key(event)) return {};
     if (is_scripted_ || may_report(process, event.peer, event.text.starts_with("slow: "))) return {};
     return who + " reports that it cannot reach " + text_of(event.peer) + " (" + event.text +
            "), and no fault had hurt the way between them";
@@ -273,6 +280,7 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
   const Life& life = excuses_.life(process);
   const LossTimes& times = excuses_.times;
   if (life.abandons) return status == Status::kNotConnected;
+  if (life.revoked && text.find("is not one of this run") != std::string_view::npos) return true;
   if (text.starts_with("evicted by the coordinator")) return life.lost.has_value();
   if (text.starts_with("lost the coordinator at")) {
     return life.lost || excuses_.broken(process, 0, times.until_told()) ||

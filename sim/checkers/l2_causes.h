@@ -75,6 +75,7 @@ class Causes {
                                   bool odd = false);
   // No other fault has begun, and no call waits for more members.
   [[nodiscard]] bool only_bits_flip() const { return only_flips_ && !waits_for_more_; }
+  static bool names_another_key(const trace::Event& event);
   static bool is_breach(const trace::Event& event) {
     return event.kind == trace::Kind::kProtocolError ||
            (event.kind == trace::Kind::kPeerRefused && event.status == Status::kProtocolError);

@@ -63,7 +63,9 @@ void Excuses::began(const Entry& entry) {
   if (is_of_pair(entry.fault) && entry.b != entry.a) excuse.b = running(entry.b);
   const bool nobody_runs = excuse.a == kNoProcess;
   if (excuse.rule.ends) {
-    if (!nobody_runs && entry.fault == Fault::kAbandon) lives_[excuse.a].abandons = true;
+    if (!nobody_runs && entry.fault == Fault::kAbandon) {
+      (entry.number == 0 ? lives_[excuse.a].abandons : lives_[excuse.a].revoked) = true;
+    }
     return;  // the rest is told: died(), called()
   }
   if (nobody_runs && !is_of_hosts(excuse.rule)) return;

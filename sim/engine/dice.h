@@ -62,6 +62,7 @@ enum class Purpose : std::uint64_t {
   kHolders,
   kLiar,
   kStrike,
+  kImpostor,
 };
 
 // One draw that decides several things, up to five.

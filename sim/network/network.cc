@@ -423,7 +423,7 @@ void Network::syn(std::uint32_t index, Instant now) {
     events_.push(now + nanoseconds(kSynAgain), What::kSyn, kNoProcess, index);
     return;
   }
-  const std::uint32_t listener = user_.listener(c.to_host, c.port);
+  const std::uint32_t listener = user_.listener(c.to_host, c.port, from.process);
   const std::int64_t back = ways_.between(c.to_host, from.host).latency;
   if (listener == kNoProcess) {
     events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, dialled,
@@ -494,8 +494,9 @@ void Network::handle(const Event& event, Instant now) {
       Side& s = side(end);
       if (s.state != State::kOpening) return;
       s.state = State::kOpen;
-      const std::uint32_t peer = side(other(end)).host;
-      user_.tell(s.process, io::Opened{s.id, ways_.round_trip(s.host, peer)});
+      const Side& far = side(other(end));
+      user_.tell(s.process,
+                 io::Opened{s.id, ways_.round_trip(s.host, far.host), user_.proves(far.process, far.id, s.process)});
       notice_end(end, now);
       return;
     }
@@ -503,9 +504,10 @@ void Network::handle(const Event& event, Instant now) {
       Side& s = side(end);
       if (s.state != State::kOpening) return;
       s.state = State::kOpen;
-      const std::uint32_t peer = side(other(end)).host;
+      const Side& far = side(other(end));
       const auto ephemeral = static_cast<std::uint16_t>(30'000 + (end / 2) % 30'000);
-      user_.tell(s.process, io::Accepted{s.id, address_of(peer, ephemeral), ways_.round_trip(s.host, peer)});
+      user_.tell(s.process, io::Accepted{s.id, address_of(far.host, ephemeral), ways_.round_trip(s.host, far.host),
+                                         user_.proves(far.process, far.id, s.process)});
       notice_end(end, now);
       return;
     }

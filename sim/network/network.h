@@ -59,13 +59,15 @@ class NetworkUser {
   virtual ~NetworkUser() = default;
   virtual void tell(std::uint32_t process, io::Input input) = 0;
   virtual Memory& memory_of(std::uint32_t process) = 0;
-  // The process that listens at this port of a host now; kNoProcess: none.
-  virtual std::uint32_t listener(std::uint32_t host, std::uint16_t port) = 0;
+  // The process that a dial to this port of a host reaches now; kNoProcess: none.
+  virtual std::uint32_t listener(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) = 0;
   virtual std::uint32_t host_of(std::uint32_t process) = 0;
   // Whether the driver of the process stands still: no bytes land in its memory.
   virtual bool stalled(std::uint32_t /*process*/) { return false; }
   // Whether the process falsifies this payload, a piece of its state or a part of one.
   virtual bool lies_about(std::uint32_t /*process*/, const BufferRef& /*payload*/) { return false; }
+  // What this stream of process `from` proves to process `to`.
+  virtual io::Identity proves(std::uint32_t /*from*/, StreamId /*stream*/, std::uint32_t /*to*/) { return {}; }
   // A bit of what one host sends to another has flipped.
   virtual void flipped(std::uint32_t /*from*/, std::uint32_t /*to*/) {}
   // A process learns of the end of a stream that the other has closed, at that time.

@@ -138,8 +138,8 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kMismatch:
     case Fault::kRefuse:
     case Fault::kSkip:
-    case Fault::kDrift:
-    case Fault::kAbandon: return text;
+    case Fault::kDrift: return text;
+    case Fault::kAbandon: return text + (entry.number != 0 ? ", its run token is revoked" : "");
   }
   LOCKSTEP_UNREACHABLE();
 }

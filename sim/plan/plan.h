@@ -36,7 +36,8 @@ enum class Fault : std::uint8_t {
   kSkip,      // a: does not launch its next collective
   kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
-  kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon
+  kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon. `number` 1: it does not, but
+              // its run token is revoked, and its host gets another one
   kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
   kStrangers,   // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
   kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way

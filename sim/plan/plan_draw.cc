@@ -192,6 +192,7 @@ void give_up(Plan& plan, Dice dice) {
     if (entry.fault != Fault::kCrash || !dice.permille(kPermille, Purpose::kFault, n, 1000)) continue;
     entry.fault = Fault::kAbandon;
     entry.length = {};
+    entry.number = dice.permille(500, Purpose::kImpostor, n) ? 1 : 0;
   }
 }
 

@@ -73,7 +73,10 @@ inline bool is_promise(std::string_view name) {
   }
   const std::string_view number = name.empty() ? name : name.substr(1);
   const bool digits = number.size() == 1 ? number >= "1" && number <= "9" : number == "10" || number == "11";
-  return digits && (name.starts_with('S') || (name.starts_with('L') && number <= "6" && number.size() == 1));
+  const auto up_to = [&](char kind, std::string_view last) {
+    return name.starts_with(kind) && number <= last && number.size() == 1;
+  };
+  return digits && (name.starts_with('S') || up_to('L', "6") || up_to('A', "3"));
 }
 
 inline std::vector<std::string> count_names() {

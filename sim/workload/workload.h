@@ -46,6 +46,8 @@ class AppHost {
   virtual void app_after(std::uint32_t process, Duration delay, std::uint64_t what) = 0;
   // Called only from on_event(), never from within a completion.
   virtual void app_command(std::uint32_t process, peer::Input input) = 0;
+  // The coordinator knows the run token of the process no more, unless the coordinator stands still.
+  virtual void app_revoked(std::uint32_t process) = 0;
   virtual Memory& memory_of(std::uint32_t process) = 0;
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;

@@ -1,6 +1,7 @@
 // The checkers of one run that remember what happened.
 #pragma once
 
+#include "sim/checkers/a1_admitted.h"
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/l5_progress.h"
@@ -28,7 +29,8 @@ struct Checkers {
         progress(plan),
         waits(plan),
         recovery(plan),
-        refusals(plan) {}
+        refusals(plan),
+        admitted(plan.heartbeat * 40) {}
 
   OneOutcome one_outcome;
   OneState one_state;
@@ -40,6 +42,7 @@ struct Checkers {
   ExplainedWaits waits;
   Recovery recovery;
   Refusals refusals;
+  Admitted admitted;
   Flips flips;
   Liars liars;
   Transfers transfers;

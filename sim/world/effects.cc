@@ -88,6 +88,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                                                      cast_.letters_of(members));
                    }
                    chronicle_.check("S6", checkers_.membership.installed(process.id, installed.view));
+                   chronicle_.check("A1", checkers_.admitted.installed(*installed.view));
                    chronicle_.check("S5", checkers_.one_state.installed(*installed.view));
                    checkers_.admissions.installed(process.host, installed.view->number, now_);
                    while (news_.views < installed.view->number.value) nemesis_.begin_at(&Entry::view, ++news_.views);
@@ -238,6 +239,9 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   }
   if (call->kind == CallKind::kCollective) {
     const bool news = count_round(*call);
+    if (outcome.status == Status::kOk) {
+      chronicle_.check("A1", checkers_.admitted.committed(tokens_.of(process.index, process.host), now_));
+    }
     judge_.judge_collective(process, *call, ending_.healed(), news);
   }
   if ((call->kind == CallKind::kSend || call->kind == CallKind::kReceive) && !call->of_guest) {

@@ -7,6 +7,7 @@
 #include "core/base/assert.h"
 #include "sim/workload/text.h"
 #include "sim/world/guests.h"
+#include "sim/world/identities.h"
 #include "sim/world/witness.h"
 
 namespace lockstep::sim {
@@ -336,6 +337,7 @@ void Nemesis::begin_in_program(const Entry& entry, SimProcess* process) {
       if (process->stall.count > 0) return;
       checkers_.causes.began(entry);
       chronicle_.report.kills += 1;
+      if (entry.number != 0) return app_host_.app_revoked(process->index);
       process->caller.program->abandon();
       return;
     case Fault::kStop: return stop_oldest_call(entry, *process);
@@ -454,6 +456,10 @@ void Nemesis::begin_strangers(std::uint64_t index) {
   for (const SimProcess& other : cast_.processes) {  // ids are random: nobody knows an id that was never in a view
     if (other.peer && checkers_.causes.view_of(other.index)) settings.known.push_back(other.id);
   }
+  settings.key = key_of(process.id);
+  settings.run = cast_.processes[0].coordinator.options().link_key;
+  settings.valid = kGuestToken;
+  settings.gone = kForgottenToken;
   // The time that a port allows, and the time in flight of the last byte.
   const Duration allowed = plan_.heartbeat * (entry.a == 0 ? 6 : 10);
   settings.patience = allowed + plan_.heartbeat * 2 + plan_.delays.timer +

@@ -8,6 +8,7 @@
 #include "core/base/assert.h"
 #include "core/base/overloaded.h"
 #include "core/wire/codec.h"
+#include "sim/flight/frames.h"
 
 namespace lockstep::sim {
 
@@ -60,14 +61,53 @@ void Strangers::come(std::size_t index) {
   slot.open = false;
   slot.writing = false;
   slot.closing = false;
-  slot.words = words_of(slot, index);
+  slot.words = words_of(slot, index, target->peer);
   slot.said = 0;
+  slot.heard.clear();
   slot.visits += 1;
-  host_.stranger_asks(settings_.process, io::Dial{slot.stream, *target});
+  host_.stranger_asks(settings_.process, io::Dial{slot.stream, target->address});
 }
 
-// Nothing here is of the run: keys are wrong, and ids of members are known to everybody.
-std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index) const {
+// ---- what strangers prove ----
+
+// Half of those that join the run, only to hang up, may do so.
+bool Strangers::may_join(std::size_t index) const {
+  return slots_[index].manner == Manner::kJoins && settings_.coordinator &&
+         dice_.permille(500, Purpose::kImpostor, settings_.process, index);
+}
+
+io::Identity Strangers::identity_of(StreamId stream) const {
+  const auto at = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.stream == stream; });
+  if (at == slots_.end()) return {settings_.key, {}, false};
+  const auto index = static_cast<std::size_t>(at - slots_.begin());
+  if (may_join(index)) return {settings_.key, settings_.valid, true};
+  switch (dice_.range(0, 3, Purpose::kImpostor, settings_.process, index + 1000, at->visits)) {
+    case 0: return {};
+    case 1: return {settings_.key, {}, false};
+    case 2: return {settings_.key, settings_.valid, false};
+    default: return {settings_.key, settings_.gone, true};
+  }
+}
+
+// ---- what strangers say ----
+
+// A member's greeting, as a peer would say it that has learnt the key of the run and has no place in it.
+wire::Message Strangers::impostors_greeting(const Slot& slot, std::size_t index, PeerId target) const {
+  std::vector<PeerId> callers;
+  for (const PeerId id : settings_.known) {
+    if (id < target) callers.push_back(id);
+  }
+  if (callers.empty()) callers.push_back(PeerId{0, 1});
+  const auto draw = [&](std::uint64_t most, std::uint64_t n) {
+    return dice_.range(0, most, Purpose::kImpostor, settings_.process, index + 2000, slot.visits * 8 + n);
+  };
+  const StripeIndex stripe{static_cast<std::uint16_t>(draw(1, 0))};
+  const auto use = static_cast<wire::LinkUse>(draw(2, 1));
+  return wire::Link{callers[draw(callers.size() - 1, 2)], target, stripe, 2, settings_.run, use};
+}
+
+// Ids of members are known to everybody. Impostors know the key of the run, too.
+std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index, PeerId target) const {
   const auto bits = [&](std::uint64_t n) {
     return dice_.bits(Purpose::kStranger, settings_.process, index + 2000, slot.visits * 8 + n);
   };
@@ -89,6 +129,7 @@ std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index) 
         join.advertised.port = 1;
         return greeting(join);
       }
+      if (bits(6) % 4 != 0) return greeting(impostors_greeting(slot, index, target));
       return greeting(wire::Link{other, known, {}, 2, LinkKey{bits(1), bits(2)}, wire::LinkUse::kRing});
     }
     case Manner::kJoins: {
@@ -115,6 +156,7 @@ Strangers::Slot* Strangers::find(StreamId stream) {
 
 void Strangers::on_input(const io::Input& input, Instant now) {
   const StreamId stream = std::visit([](const auto& in) { return in.stream; }, input);
+  if (std::holds_alternative<io::Accepted>(input) || answered_.contains(stream)) return on_answered(input);
   Slot* const slot = find(stream);
   if (slot == nullptr) return;
   const auto index = static_cast<std::size_t>(slot - slots_.data());
@@ -127,7 +169,8 @@ void Strangers::on_input(const io::Input& input, Instant now) {
                    if (slot->manner != Manner::kDrips) return write(*slot);
                    host_.stranger_wakes(settings_.process, settings_.pause / 4, index * kWhats + kDrip);
                  },
-                 [&](const io::ReadDone&) {
+                 [&](const io::ReadDone& in) {
+                   if (!may_join(index)) hear(*slot, in.bytes, false);
                    if (!slot->closing) read(*slot);
                  },
                  [&](const io::WriteDone& in) {
@@ -146,6 +189,52 @@ void Strangers::on_input(const io::Input& input, Instant now) {
                    host_.stranger_wakes(settings_.process, within(settings_.pause, index, slot->visits),
                                         index * kWhats + kCome);
                  },
+                 [](const auto&) {},
+             },
+             input);
+}
+
+// Only the beginning matters: what is said to an impostor follows the greeting at once.
+void Strangers::hear(Slot& slot, std::size_t bytes, bool answers) {
+  if (slot.heard.size() > kMostHeard) return;
+  const auto piece = std::span(slot.into).first(bytes);
+  slot.heard.insert(slot.heard.end(), piece.begin(), piece.end());
+  std::span<const std::byte> rest(slot.heard);
+  (void)take_preamble(rest);
+  while (const auto message = take_frame(rest)) host_.stranger_hears(settings_.process, *message, answers);
+  slot.heard.assign(rest.begin(), rest.end());
+}
+
+// ---- dials to the host that they attack ----
+
+bool Strangers::takes_dial() {
+  return !over_ && !settings_.coordinator && dice_.permille(200, Purpose::kImpostor, settings_.process, 3000, ++dials_);
+}
+
+// Welcomes whoever greets it.
+void Strangers::on_answered(const io::Input& input) {
+  const StreamId stream = std::visit([](const auto& in) { return in.stream; }, input);
+  std::visit(overloaded{
+                 [&](const io::Accepted&) {
+                   Slot& slot = answered_[stream];
+                   slot.stream = stream;
+                   slot.words = greeting(wire::LinkWelcome{});
+                   if (over_) return close(slot);
+                   write(slot);
+                   read(slot);
+                 },
+                 [&](const io::ReadDone& in) {
+                   Slot& slot = answered_.at(stream);
+                   hear(slot, in.bytes, true);
+                   if (!slot.closing) read(slot);
+                 },
+                 [&](const io::WriteDone& in) {
+                   Slot& slot = answered_.at(stream);
+                   slot.writing = false;
+                   slot.said += in.bytes;
+                   if (!slot.closing && slot.said < slot.words.size()) write(slot);
+                 },
+                 [&](const io::Closed&) { answered_.erase(stream); },
                  [](const auto&) {},
              },
              input);
@@ -188,6 +277,7 @@ void Strangers::close(Slot& slot) {
 void Strangers::end() {
   over_ = true;
   for (Slot& slot : slots_) close(slot);
+  for (auto& [stream, slot] : answered_) close(slot);
 }
 
 void Strangers::forgive(Instant now) {

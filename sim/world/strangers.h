@@ -1,12 +1,15 @@
-// Strangers on one host: connections to the port of another host, without the key of its run. A stranger stays silent,
-// sends a byte at a time, sends noise, names peers that it knows, or joins the run only to hang up; it returns after it
-// was disconnected. Strangers run like a machine of a World: io inputs come in, io effects go out. Reports a silent
-// stranger that keeps its place too long (promise S9).
+// Strangers on one host: connections to the port of another host. A stranger stays silent, sends a byte at a time,
+// sends noise, names peers that it knows, or joins the run only to hang up; it returns after it was disconnected. Some
+// know more than they should: a token without its secret, a token that is not valid any more, or the key of the run.
+// These are impostors, and their streams prove a key that is no member's. Strangers that attack a peer also answer some
+// of the dials to its address. Strangers run like a machine of a World: io inputs come in, io effects go out. Reports a
+// silent stranger that keeps its place too long (promise S9), and what strangers are told (A1 to A3).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -22,8 +25,14 @@ namespace lockstep::sim {
 class StrangersHost {
  public:
   virtual ~StrangersHost() = default;
-  // Where a process listens on the host that they attack; nothing: none does.
-  virtual std::optional<io::Address> stranger_target(std::uint32_t process) = 0;
+  // The process that listens on the host that they attack; nothing: none does.
+  struct Target {
+    io::Address address;
+    PeerId peer;  // nobody: the coordinator
+  };
+  virtual std::optional<Target> stranger_target(std::uint32_t process) = 0;
+  // Somebody says this to a stranger. `answers`: on a stream that was dialled to the host that they attack.
+  virtual void stranger_hears(std::uint32_t process, const wire::Message& message, bool answers) = 0;
   virtual void stranger_asks(std::uint32_t process, const io::Effect& effect) = 0;
   virtual void stranger_wakes(std::uint32_t process, Duration after, std::uint64_t what) = 0;
 };
@@ -35,7 +44,11 @@ class Strangers {
     std::uint32_t count = 1;
     bool coordinator = false;  // whom they attack
     bool auto_admit = false;
-    std::vector<PeerId> known;  // a status lists the members to anybody
+    std::vector<PeerId> known;  // ids of members
+    io::KeyDigest key;          // that their streams prove: no member's
+    LinkKey run;                // the key of the run, which impostors know
+    io::TokenId valid;          // a token that some of them may use
+    io::TokenId gone;           // a token that is not one of the run any more
     Duration patience;          // a place is not kept longer by one that says nothing
     Duration pause;             // until one that was shown out comes again, at most
   };
@@ -44,6 +57,10 @@ class Strangers {
   void begin();
   void on_input(const io::Input& input, Instant now);
   void on_wake(std::uint64_t what);
+  // What a stream proves.
+  [[nodiscard]] io::Identity identity_of(StreamId stream) const;
+  // Whether the next dial to the host that they attack reaches them.
+  [[nodiscard]] bool takes_dial();
   // Closes every stream; no stranger returns.
   void end();
   // Something else than strangers may keep it from being shown out.
@@ -65,13 +82,19 @@ class Strangers {
     std::vector<std::byte> words;
     std::size_t said = 0;
     std::array<std::byte, 512> into{};
+    std::vector<std::byte> heard;  // the beginning of what was said to it
   };
+  static constexpr std::size_t kMostHeard = 4096;  // bytes
 
   void come(std::size_t index);
   void write(Slot& slot);
   void read(Slot& slot);
   void close(Slot& slot);
-  [[nodiscard]] std::vector<std::byte> words_of(const Slot& slot, std::size_t index) const;
+  void hear(Slot& slot, std::size_t bytes, bool answers);
+  void on_answered(const io::Input& input);
+  [[nodiscard]] bool may_join(std::size_t index) const;
+  [[nodiscard]] std::vector<std::byte> words_of(const Slot& slot, std::size_t index, PeerId target) const;
+  [[nodiscard]] wire::Message impostors_greeting(const Slot& slot, std::size_t index, PeerId target) const;
   [[nodiscard]] Duration within(Duration most, std::size_t index, std::uint64_t n) const;
   Slot* find(StreamId stream);
 
@@ -80,6 +103,8 @@ class Strangers {
   StrangersHost& host_;
   io::StreamNames names_ = io::StreamNames::for_dialling();
   std::vector<Slot> slots_;
+  std::map<StreamId, Slot> answered_;  // streams that were dialled to the host that they attack
+  std::uint64_t dials_ = 0;            // to that host
   bool over_ = false;
 };
 

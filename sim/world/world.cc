@@ -9,6 +9,8 @@
 
 #include "core/base/assert.h"
 #include "core/base/overloaded.h"
+#include "sim/checkers/a2_own_streams.h"
+#include "sim/checkers/a3_strangers.h"
 #include "sim/checkers/s10_arguments.h"
 #include "sim/checkers/s9_bounds.h"
 #include "sim/workload/liveness_bound.h"
@@ -77,6 +79,9 @@ World::World(const Plan& plan, WorldOptions options)
   c.gang_leave = plan.heartbeat * 20;
   c.link_patience = plan.heartbeat * 20;
   c.strangers = most_strangers(plan);
+  c.secured = true;
+  c.grants = tokens_.grants(plan.peers + 1);
+  for (const coordinator::Grant& grant : c.grants) checkers_.admitted.granted(grant.id);
   process.coordinator.start(c, now_);
   checkers_.causes.coordinator(c);
   if (options_.guests != nullptr) checkers_.causes.has_guests();
@@ -435,12 +440,33 @@ bool World::lies_about(std::uint32_t process, const BufferRef& payload) {
   return false;
 }
 
-std::uint32_t World::listener(std::uint32_t host, std::uint16_t port) {
+std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) {
   if (host >= cast_.hosts.size() || (host == 0 && now_ < Instant{} + plan_.coordinator_after)) return kNoProcess;
+  std::uint32_t listens = kNoProcess;
   for (const SimProcess& process : cast_.processes) {
-    if (process.alive && process.host == host && process.port == port) return process.index;
+    if (process.alive && process.host == host && process.port == port) listens = process.index;
   }
-  return kNoProcess;
+  if (listens == kNoProcess || cast_.processes[dialler].attack.strangers) return listens;
+  for (const SimProcess& process : cast_.processes) {  // the dial may reach somebody else
+    if (process.attack.strangers && process.attack.host == host && process.attack.strangers->takes_dial()) {
+      return process.index;
+    }
+  }
+  return listens;
+}
+
+// Streams between peers prove keys alone: only the coordinator knows the secrets of tokens.
+io::Identity World::proves(std::uint32_t from, StreamId stream, std::uint32_t to) {
+  const SimProcess& prover = cast_.processes[from];
+  io::Identity identity{key_of(prover.id), tokens_.of(from, prover.host), true};
+  if (prover.attack.strangers) identity = prover.attack.strangers->identity_of(stream);
+  if (!cast_.processes[to].coordinator || prover.coordinator) {
+    identity.token = {};
+    identity.proved = false;
+  } else {
+    checkers_.admitted.accepted(identity);
+  }
+  return identity;
 }
 
 void World::contract_broken(std::uint32_t process, std::string what) {
@@ -452,6 +478,16 @@ void World::contract_broken(std::uint32_t process, std::string what) {
 
 void World::app_after(std::uint32_t process, Duration delay, std::uint64_t what) {
   queue_.push(now_ + delay, What::kApp, process, what, 0);
+}
+
+void World::app_revoked(std::uint32_t index) {
+  SimProcess& coordinator = cast_.processes[0];
+  if (coordinator.stall.count > 0) return;
+  const std::uint32_t host = cast_.processes[index].host;
+  checkers_.admitted.revoked(tokens_.of(index, host), coordinator.coordinator->snapshot(now_).view.number, now_);
+  const std::vector<coordinator::Grant> grants = tokens_.revoke(host, plan_.peers + 1, cast_.processes.size());
+  for (const coordinator::Grant& grant : grants) checkers_.admitted.granted(grant.id);
+  step(coordinator, coordinator::Input{coordinator::ChangeGrants{grants}});
 }
 
 void World::app_command(std::uint32_t index, peer::Input input) {
@@ -739,12 +775,22 @@ Instant World::quiet_until() const {
 
 // ---- strangers ----
 
-std::optional<io::Address> World::stranger_target(std::uint32_t process) {
+std::optional<StrangersHost::Target> World::stranger_target(std::uint32_t process) {
   const std::uint32_t host = cast_.processes[process].attack.host;
   for (const SimProcess& other : cast_.processes) {
-    if (other.alive && other.host == host && other.port != 0) return Network::address_of(host, other.port);
+    if (other.alive && other.host == host && other.port != 0) {
+      return Target{Network::address_of(host, other.port), other.id};
+    }
   }
   return std::nullopt;
+}
+
+void World::stranger_hears(std::uint32_t process, const wire::Message& message, bool answers) {
+  if (cast_.processes[process].attack.host == 0) {
+    if (const Complaint waits = Admitted::told(message)) return chronicle_.check("A1", waits);
+    return chronicle_.check("A3", check_told_to_stranger(message));
+  }
+  chronicle_.check("A2", check_told_to_impostor(message, answers));
 }
 
 void World::stranger_wakes(std::uint32_t process, Duration after, std::uint64_t what) {

@@ -29,6 +29,7 @@
 #include "sim/world/ending.h"
 #include "sim/world/guest_programs.h"
 #include "sim/world/guests.h"
+#include "sim/world/identities.h"
 #include "sim/world/kernels.h"
 #include "sim/world/lives.h"
 #include "sim/world/nemesis.h"
@@ -114,8 +115,9 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   // NetworkUser
   void tell(std::uint32_t index, io::Input input) override;
   Memory& memory_of(std::uint32_t process) override;
-  std::uint32_t listener(std::uint32_t host, std::uint16_t port) override;
+  std::uint32_t listener(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) override;
   std::uint32_t host_of(std::uint32_t process) override;
+  io::Identity proves(std::uint32_t from, StreamId stream, std::uint32_t to) override;
   bool stalled(std::uint32_t process) override;
   bool lies_about(std::uint32_t process, const BufferRef& payload) override;
   void flipped(std::uint32_t from, std::uint32_t to) override;
@@ -125,7 +127,8 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void contract_broken(std::uint32_t process, std::string what) override;
 
   // StrangersHost
-  std::optional<io::Address> stranger_target(std::uint32_t process) override;
+  std::optional<Target> stranger_target(std::uint32_t process) override;
+  void stranger_hears(std::uint32_t process, const wire::Message& message, bool answers) override;
   void stranger_asks(std::uint32_t process, const io::Effect& effect) override;
   void stranger_wakes(std::uint32_t process, Duration after, std::uint64_t what) override;
 
@@ -133,6 +136,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   [[nodiscard]] Instant app_now() const override { return now_; }
   void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
   void app_command(std::uint32_t index, peer::Input input) override;
+  void app_revoked(std::uint32_t index) override;
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   void app_transfers(const Call& call) override { checkers_.transfers.called(call); }
@@ -221,6 +225,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   Lives lives_;
   Nemesis nemesis_;
   News news_;
+  Tokens tokens_;
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;
   std::uint64_t steps_ = 0;  // of all machines, where they are renewed

@@ -17,7 +17,7 @@ function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
 BEGIN {
   # Data, and the limits that the README declares.
   n = split("core/base/assert.h core/base/data_type.h core/base/ids.h core/base/rng.h core/base/time.h " \
-            "core/buffers/buffer_ref.h core/coordinator/coordinator.h core/kernels/formats/format.h core/peer/effect.h core/base/holdings.h " \
+            "core/buffers/buffer_ref.h core/coordinator/coordinator.h core/io/identity.h core/kernels/formats/format.h core/peer/effect.h core/base/holdings.h " \
             "core/peer/peer.h core/peer/options.h core/ring/request.h core/trace/event.h core/wire/link_reader.h core/wire/limits.h core/wire/message.h", list, " ")
   for (i = 1; i <= n; i++) plain[list[i]] = 1
   # Functions of those headers, and of what they include, that decide how a call is cut, travels or is computed.

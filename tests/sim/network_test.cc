@@ -20,7 +20,7 @@ class Pair : public NetworkUser, public testing::Test {
  public:
   void tell(std::uint32_t process, io::Input input) override { told_[process].push_back(std::move(input)); }
   Memory& memory_of(std::uint32_t process) override { return *memory_[process]; }
-  std::uint32_t listener(std::uint32_t host, std::uint16_t port) override {
+  std::uint32_t listener(std::uint32_t host, std::uint16_t port, std::uint32_t) override {
     return host == 2 && port == kPort && listening_ ? 1 : kNoProcess;
   }
   std::uint32_t host_of(std::uint32_t process) override { return process + 1; }
