@@ -18,9 +18,9 @@
 namespace lockstep::transport {
 
 struct AccessOptions {
-  std::string token_file;               // created if there is none; empty: one token, kept in memory
-  std::vector<std::string> advertised;  // "host:port" or "host" in tokens; empty: the addresses that are listened on
-  bool insecure = false;                // no TLS, and everybody may join
+  std::string token_file;                // created if there is none; empty: one token, kept in memory
+  std::vector<std::string> advertised;   // "host:port" or "host" in tokens; empty: the addresses that are listened on
+  bool insecure = false;                 // no TLS, and everybody may join
   tls::CertificateFiles certificates{};  // instead of tokens: who has one of this authority may join
 };
 
