@@ -48,7 +48,7 @@ lockstep_status lockstep_flight_record(lockstep_comm* comm, const char* path) {
 namespace {
 
 Result<Work> connect(Communicator& communicator, const char* coordinator, std::int64_t timeout_ms) {
-  if (coordinator == nullptr) return c::invalid("coordinator is NULL; give \"host:port\"");
+  if (coordinator == nullptr) return c::invalid("coordinator is NULL; give a run token or host:port");
   const auto timeout = c::call_time_out(timeout_ms, "timeout_ms");
   if (!timeout) return timeout.error();
   return communicator.connect(coordinator, *timeout);

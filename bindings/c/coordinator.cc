@@ -15,6 +15,7 @@
 #include "lockstep.h"
 #include "transport/address.h"
 #include "transport/coordinator_server.h"
+#include "transport/destination.h"
 
 using namespace lockstep;  // NOLINT(google-build-using-namespace): the C API is a thin coat over it
 using transport::CoordinatorServer;
@@ -119,6 +120,15 @@ lockstep_status lockstep_coordinator_token(lockstep_coordinator* coordinator, ch
     if (token == nullptr) return c::fail(c::invalid("token is NULL; give room for LOCKSTEP_TOKEN_BYTES"));
     const std::string& secret = in.server->token();
     return write_text(secret.empty() ? from_here(in.server->address()).text() : secret, token, size);
+  });
+}
+
+lockstep_status lockstep_parse_coordinator(const char* coordinator, char* addresses, size_t size) {
+  return c::guard([&] {
+    if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL; give a run token or host:port"));
+    if (addresses == nullptr) return c::fail(c::invalid("addresses is NULL; give room for LOCKSTEP_TOKEN_BYTES"));
+    const auto to = transport::parse_coordinator(coordinator, false);
+    return to ? write_text(to->addresses, addresses, size) : c::fail(to.error());
   });
 }
 

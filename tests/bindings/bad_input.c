@@ -389,6 +389,12 @@ static void coordinator_arguments_are_checked(void) {
   CHECK_INVALID("coordinator is NULL", lockstep_coordinator_flight_record(NULL, "a.rec"));
   CHECK_INVALID("path is NULL", lockstep_coordinator_flight_record(coordinator, NULL));
   CHECK_INVALID("No such file", lockstep_coordinator_flight_record(coordinator, "/no/such/folder/a.rec"));
+  CHECK_INVALID("coordinator is NULL", lockstep_parse_coordinator(NULL, address, sizeof address));
+  CHECK_INVALID("addresses is NULL", lockstep_parse_coordinator("127.0.0.1:4000", NULL, 64));
+  CHECK_INVALID("nonsense", lockstep_parse_coordinator("nonsense", address, sizeof address));
+  CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_parse_coordinator("127.0.0.1:4000", address, 4));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_parse_coordinator("127.0.0.1:4000", address, sizeof address));
+  CHECK(strcmp(address, "127.0.0.1:4000") == 0);
   CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_coordinator_address(coordinator, address, 4));
   CHECK(strstr(lockstep_last_error(), "size is 4") != NULL);
   lockstep_coordinator_stop(coordinator);
@@ -403,6 +409,28 @@ static void errors_name_unusable_addresses(void) {
   CHECK_STATUS(LOCKSTEP_ERR_UNREACHABLE, lockstep_connect(other, "no.such.host.invalid:4000", 2000));
   CHECK(strstr(lockstep_last_error(), "no.such.host.invalid") != NULL);
   lockstep_comm_destroy(other);
+}
+
+/* An error text shows no secret, of a token that was mistyped either. */
+static void error_texts_show_no_token(void) {
+  lockstep_coordinator_options options = LOCKSTEP_COORDINATOR_OPTIONS_INIT;
+  lockstep_coordinator* coordinator = NULL;
+  char token[LOCKSTEP_TOKEN_BYTES];
+  char addresses[LOCKSTEP_TOKEN_BYTES];
+  options.listen = ":0";
+  options.advertise = "127.0.0.1";
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_start(&options, &coordinator));
+  CHECK_INVALID("token is NULL", lockstep_coordinator_token(coordinator, NULL, 64));
+  CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_coordinator_token(coordinator, token, 4));
+  CHECK(strstr(lockstep_last_error(), "lks1_") == NULL);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_coordinator_token(coordinator, token, sizeof token));
+  CHECK(strncmp(token, "lks1_", 5) == 0);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_parse_coordinator(token, addresses, sizeof addresses));
+  CHECK(strncmp(addresses, "127.0.0.1:", 10) == 0);
+  token[20] = token[20] == 'a' ? 'b' : 'a';
+  CHECK_INVALID("checksum", lockstep_parse_coordinator(token, addresses, sizeof addresses));
+  CHECK(strstr(lockstep_last_error(), token + 5) == NULL);
+  lockstep_coordinator_stop(coordinator);
 }
 
 /* A reason appears in logs and error texts: control characters in it are replaced. */
@@ -453,6 +481,7 @@ int main(void) {
   work_arguments_are_checked();
   coordinator_arguments_are_checked();
   errors_name_unusable_addresses();
+  error_texts_show_no_token();
   control_characters_in_reasons_are_replaced();
   calls_outside_a_run_are_refused();
   lockstep_comm_destroy(comm);

@@ -4,7 +4,7 @@
  *
  *   lockstep_comm* comm;
  *   lockstep_comm_create(NULL, &comm);
- *   lockstep_connect(comm, "coordinator.example:4000", LOCKSTEP_FOREVER);
+ *   lockstep_connect(comm, "env:LOCKSTEP_COORDINATOR", LOCKSTEP_FOREVER);
  *   for (;;) {
  *     lockstep_sync_state(comm, &state, &result);      a newcomer takes over model and step
  *     ... compute gradients ...
@@ -1268,6 +1268,11 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_address(lockstep_coordinator* 
  * holds a secret. size: bytes of `token`; LOCKSTEP_TOKEN_BYTES always suffice, BUFFER_TOO_SMALL otherwise. */
 #define LOCKSTEP_TOKEN_BYTES 4097
 LOCKSTEP_API lockstep_status lockstep_coordinator_token(lockstep_coordinator* coordinator, char* token, size_t size);
+
+/* Writes the addresses of the coordinator that a text names, in any form of lockstep_connect(): "host:port", or several
+ * with commas. They hold no secret: a log may show them. size: bytes of `addresses`. Errors: INVALID_ARGUMENT, whose
+ * text never repeats a token; BUFFER_TOO_SMALL, never for a token and LOCKSTEP_TOKEN_BYTES. */
+LOCKSTEP_API lockstep_status lockstep_parse_coordinator(const char* coordinator, char* addresses, size_t size);
 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);

@@ -1,8 +1,11 @@
 #include "bindings/python/native/coordinator.h"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/gil.h"
@@ -80,9 +83,17 @@ class Coordinator {
   std::string token_;
 };
 
+// Without the secret of a run token.
+py::str addresses_of(const std::string& coordinator) {
+  std::string addresses(std::max<std::size_t>(coordinator.size() + 1, LOCKSTEP_TOKEN_BYTES), '\0');
+  check(lockstep_parse_coordinator(coordinator.c_str(), addresses.data(), addresses.size()));
+  return to_text(addresses.c_str());
+}
+
 }  // namespace
 
 void define_coordinator(py::module_& module) {
+  module.def("addresses_of", &addresses_of);
   py::class_<Coordinator>(module, "Coordinator")
       .def(py::init<const py::dict&>())
       .def("stop", &Coordinator::stop)
