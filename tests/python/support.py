@@ -25,8 +25,8 @@ Main = Callable[[lockstep.Communicator, int], T]
 class InOrder:
     """Peers that connect one after the other: the founders' ranks are their places."""
 
-    def __init__(self, address: str, count: int) -> None:
-        self._address = address
+    def __init__(self, coordinator: str, count: int) -> None:
+        self._coordinator = coordinator
         self._arrived = [threading.Event() for _ in range(count + 1)]
         self._arrived[0].set()
 
@@ -34,7 +34,7 @@ class InOrder:
         """Begins to connect once the peer before has reached the coordinator. The call, once this peer has, too."""
         try:
             assert self._arrived[place].wait(IN_TIME)
-            joining = run.connect_async(self._address, timeout=IN_TIME)
+            joining = run.connect_async(self._coordinator, timeout=IN_TIME)
             until(lambda: joining.done() or run.stage not in ("new", "reaching"))
             return joining
         finally:
@@ -63,7 +63,7 @@ class Peers:
         runs: list[lockstep.Communicator] = []
         ended = threading.Barrier(count)
         options = {"founders": count, "listen_host": "127.0.0.1", "spin": 0, **options}
-        connect = InOrder(self._coordinator.address, count)
+        connect = InOrder(self._coordinator.token, count)
 
         def peer(number: int) -> None:
             place = (number + self._turn) % count
