@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import lockstep
@@ -15,9 +16,9 @@ PROGRAMS = Path(__file__).parent / "torch_programs.py"
 MEMBERSHIP = Path(__file__).parent / "torch_membership.py"
 
 
-def run(program: str, size: int, method: str, *more: str) -> list[tuple[int, str]]:
+def run(program: str, size: int, method: str, *more: str, **variables: str) -> list[tuple[int, str]]:
     """Runs a program as so many ranks. Returns the exit code and the output of each."""
-    return run_ranks(PROGRAMS, [[program, rank, size, method, *more] for rank in range(size)])
+    return run_ranks(PROGRAMS, [[program, rank, size, method, *more] for rank in range(size)], variables)
 
 
 def check(ended: list[tuple[int, str]], word: str) -> None:
@@ -93,6 +94,35 @@ def test_the_init_method_names_a_coordinator(coordinator: lockstep.Coordinator) 
     *survivors, (code, output) = run("strict", 3, f"lockstep://{coordinator.address}", "2")
     assert code == -9, output
     check(survivors, "survived")
+
+
+@pytest.fixture
+def secured() -> Iterator[lockstep.Coordinator]:
+    with lockstep.Coordinator(":0", advertise="127.0.0.1") as running:
+        yield running
+
+
+@pytest.mark.parametrize("form", ["token", "file", "env"])
+def test_the_init_method_has_every_form_of_connect(form: str, secured: lockstep.Coordinator, tmp_path: Path) -> None:
+    file = tmp_path / "run.token"
+    file.write_text(secured.token)
+    method = {"token": secured.token, "file": f"file:{file}", "env": "env:RUN_TOKEN"}[form]
+    check(run("plain", 2, f"lockstep://{method}", RUN_TOKEN=secured.token), "over")
+
+
+@pytest.mark.parametrize("form", ["token", "file"])
+def test_the_variable_names_a_coordinator(
+    form: str, meeting: str, secured: lockstep.Coordinator, tmp_path: Path
+) -> None:
+    file = tmp_path / "run.token"
+    file.write_text(secured.token)
+    coordinator = {"token": secured.token, "file": f"file:{file}"}[form]
+    check(run("plain", 2, meeting, LOCKSTEP_COORDINATOR=coordinator), "over")
+
+
+def test_a_group_with_a_token_in_the_store(meeting: str) -> None:
+    """Rank 0 listens on all addresses, and the others get its token from torch's store."""
+    check(run("plain", 2, meeting, LOCKSTEP_HOST="localhost"), "over")
 
 
 def test_memberships_change(tmp_path: Path) -> None:

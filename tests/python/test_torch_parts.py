@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import lockstep
 import pytest
-from support import in_threads
+from support import in_threads, until
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -251,6 +251,27 @@ def test_a_replica_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     run: Any = None
     with pytest.raises(ValueError, match="fully_shard"):
         lt.Replica(run, 0, 1).attach(torch.nn.Linear(1, 1))
+
+
+def test_error_texts_show_no_token() -> None:
+    with lockstep.Coordinator(":0", advertise="127.0.0.1") as coordinator:
+        token = coordinator.token
+        mistyped = token[:30] + ("b" if token[30] == "a" else "a") + token[31:]
+        with pytest.raises(ValueError, match="mistyped") as caught:
+            torch.distributed.init_process_group("lockstep", init_method=f"lockstep://{mistyped}", rank=0, world_size=1)
+        with lockstep.connect(token, listen_host="127.0.0.1", timeout=SOON.total_seconds()) as run:
+
+            def refuse() -> None:
+                Place(torch.distributed.HashStore(), 0, 1, SOON, token)
+
+            def admit() -> None:
+                until(lambda: run.pending)
+                run.admit()
+
+            refused, _ = failures_of([refuse, admit])
+        assert "other processes are in this run already" in refused
+        assert f"127.0.0.1:{coordinator.address.rpartition(':')[2]}: " in refused
+        assert [text for text in (str(caught.value), refused) if token[40:80] in text] == []
 
 
 @pytest.fixture

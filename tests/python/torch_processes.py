@@ -110,13 +110,17 @@ def _main(program: str, arguments: Sequence[str], variables: Mapping[str, str], 
 
 
 @contextlib.contextmanager
-def ranks(program: Path | str, arguments: Sequence[Sequence[object]]) -> Iterator[list[TorchProcess]]:
+def ranks(
+    program: Path | str, arguments: Sequence[Sequence[object]], variables: Mapping[str, str] | None = None
+) -> Iterator[list[TorchProcess]]:
     """The processes of a program, one for each list of arguments."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(TorchProcess(program, *one)) for one in arguments]
+        yield [stack.enter_context(TorchProcess(program, *one, variables=variables)) for one in arguments]
 
 
-def run_ranks(program: Path | str, arguments: Sequence[Sequence[object]]) -> list[tuple[int, str]]:
+def run_ranks(
+    program: Path | str, arguments: Sequence[Sequence[object]], variables: Mapping[str, str] | None = None
+) -> list[tuple[int, str]]:
     """Runs a program once for each list of arguments, at once. Returns exit codes and outputs."""
-    with ranks(program, arguments) as started:
+    with ranks(program, arguments, variables) as started:
         return [(process.end(), process.output()) for process in started]

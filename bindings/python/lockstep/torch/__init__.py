@@ -3,9 +3,11 @@
     import lockstep.torch  # torch 2.14 and later find the backend without this import
     torch.distributed.init_process_group("lockstep")
 
-Address: `init_method="lockstep://host:port"` names a running coordinator (`lockstep coordinator`). Every other init
-method of torch works, too: then the environment variable LOCKSTEP_COORDINATOR names the coordinator, and without it
-rank 0 runs one. Sub-groups have coordinators of their own, each in the process of the group's first rank.
+Coordinator: `init_method="lockstep://TOKEN"` names a running one (`lockstep coordinator`) by its run token;
+"lockstep://host:port", "lockstep://file:PATH" and "lockstep://env:NAME" name one as lockstep.connect() does. Every
+other init method of torch works, too: then the environment variable LOCKSTEP_COORDINATOR names the coordinator, in
+one of these forms without lockstep://, and without the variable rank 0 runs one. Sub-groups have coordinators of
+their own, each in the process of the group's first rank.
 
 When a process dies (docs/torch.md has the whole table):
 

@@ -403,7 +403,7 @@ class LocalSGD(LocalUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with lockstep.connect("coordinator.example:4000", wait=False) as run:
+        >>> with lockstep.connect("env:LOCKSTEP_COORDINATOR", wait=False) as run:
         ...     with LocalSGD(run, model, optimizer, inner_steps=20) as sync:
         ...         while sync.inner_step < 1000:
         ...             loss(model).backward()

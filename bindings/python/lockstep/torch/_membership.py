@@ -97,9 +97,9 @@ class Membership:
         self.place.leave(others_leave_within)
 
 
-def first_membership(store: Any, rank: int, size: int, timeout: timedelta, address: str | None) -> Membership:
-    """The membership that torch gives to a new group. address: the coordinator's; None: rank 0 runs one."""
-    place = Place(store, rank, size, timeout, address)
+def first_membership(store: Any, rank: int, size: int, timeout: timedelta, coordinator: str | None) -> Membership:
+    """The membership that torch gives to a new group. coordinator: see Place."""
+    place = Place(store, rank, size, timeout, coordinator)
     members = place.run.members()
     if len(members) < size:
         place.close()

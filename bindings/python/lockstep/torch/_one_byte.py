@@ -103,7 +103,7 @@ class JustOneByte(LocalUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with lockstep.connect("coordinator.example:4000", wait=False) as run:
+        >>> with lockstep.connect("env:LOCKSTEP_COORDINATOR", wait=False) as run:
         ...     with JustOneByte(run, model, lr=1e-4) as sync:
         ...         while sync.inner_step < 10_000:
         ...             x, y = batch(sync.inner_step)

@@ -14,7 +14,7 @@ from ..coordinator import Coordinator
 from ..errors import Error, NotConnected, Refused, TimedOut, WaitTimedOut
 
 COORDINATOR = "LOCKSTEP_COORDINATOR"
-"""Environment variable with the address of the coordinator of the default group, as host:port."""
+"""Environment variable with the coordinator of the default group, as lockstep.connect() takes it."""
 
 HOST = "LOCKSTEP_HOST"
 """Environment variable with this host's address for other processes, where the address cannot be guessed."""
@@ -28,7 +28,7 @@ class Place:
     """A place in a run whose ranks are those of torch.
 
     store: torch's store of the group; the members meet there.
-    address: the coordinator of the run; None: rank 0 runs one.
+    coordinator: of the run, as lockstep.connect() takes it; None: rank 0 runs one.
     timeout: limit for all members to join.
     check: raises when there is nobody left to wait for; called again and again during every wait.
     """
@@ -39,47 +39,48 @@ class Place:
         rank: int,
         size: int,
         timeout: timedelta,
-        address: str | None,
+        coordinator: str | None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._check = check
         self._limit = time.monotonic() + timeout.total_seconds()
         self.coordinator: Coordinator | None = None
-        if address is None:
+        if coordinator is None:
             if rank == 0:
                 host = own_host(host_of_store(store))
                 listen = f"{host}:0" if host.startswith("127.") else ":0"
                 self.coordinator = Coordinator(listen, advertise=host, shared_thread=True)
-                address = self.coordinator.token
-                store.set("lockstep/coordinator", address)
+                coordinator = self.coordinator.token
+                store.set("lockstep/coordinator", coordinator)
             else:
                 self._await(store, "lockstep/coordinator", "rank 0 to start the coordinator")
-                address = store.get("lockstep/coordinator").decode()
+                coordinator = store.get("lockstep/coordinator").decode()
         # Between processes of one host a second stream gains nothing, and costs a descriptor.
-        stripes = 1 if address.startswith("127.") else 2
+        stripes = 1 if _lockstep.addresses_of(coordinator).startswith("127.") else 2
         self.run = Communicator(name=own_name(f"rank {rank}"), shared_thread=True, stripes=stripes)
         try:
-            self._take_rank(store, rank, size, address)
+            self._take_rank(store, rank, size, coordinator)
         except BaseException:
             self.close()
             raise
 
-    def _take_rank(self, store: Any, rank: int, size: int, address: str) -> None:
+    def _take_rank(self, store: Any, rank: int, size: int, coordinator: str) -> None:
         """Joins behind the rank before: a run numbers its members in the order in which they are admitted."""
         if rank > 0:
             self._await(store, f"lockstep/joined/{rank - 1}", f"rank {rank - 1} to join")
-        self._connect(address)
+        self._connect(coordinator)
         if self.run.rank != rank:
             raise Refused(
-                f"rank {rank} of the group became rank {self.run.rank} of the run at {address}: other processes are in "
-                "this run already; give every group a coordinator of its own"
+                f"rank {rank} of the group became rank {self.run.rank} of the run at "
+                f"{_lockstep.addresses_of(coordinator)}: other processes are in this run already; give every group a "
+                "coordinator of its own"
             )
         store.set(f"lockstep/joined/{rank}", b"1")
         for members in range(rank + 2, size + 1):
             self._await_world(members, size)
 
-    def _connect(self, address: str) -> None:
-        connecting = self.run.connect_async(address, timeout=self._left())
+    def _connect(self, coordinator: str) -> None:
+        connecting = self.run.connect_async(coordinator, timeout=self._left())
         while True:
             self._check()
             try:

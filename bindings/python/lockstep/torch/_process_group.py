@@ -75,7 +75,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     """A group of torch.distributed over one Lockstep run.
 
     store, rank, size, timeout: as torch gives them. The timeout is the default of every collective.
-    address: the coordinator's; None: rank 0 runs one.
+    coordinator: of the run, as lockstep.connect() takes it; None: rank 0 runs one.
     near: see reconfigurable().
     Raises lockstep.Unreachable, Refused, TimedOut, PeerLost; torch.distributed.DistStoreError.
     """
@@ -90,21 +90,21 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         size: int,
         timeout: timedelta,
         options: Options,
-        address: str | None = None,
+        coordinator: str | None = None,
         near: str | None = None,
     ) -> None:
         super().__init__(rank, size)
         self._options = options
         self._timeout = timeout
         self._given = (rank, size)
-        self._rank_0_coordinates = address is None and near is None
+        self._rank_0_coordinates = coordinator is None and near is None
         self._now: Membership | None = None
         self._former: Membership | None = None
         self._meeting = Meeting(near or store)
         self._moving: Attempt | None = None
         self._abort_hooks: dict[int, Callable[[], object]] = {}
         if not options.enable_reconfigure:
-            self._now = first_membership(store, rank, size, timeout, address)
+            self._now = first_membership(store, rank, size, timeout, coordinator)
         self._coalesced: list[Work] | None = None
         self._monitored = itertools.count()
         self._group_name = ""
@@ -881,7 +881,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             lost = sorted({0, *lost})
             text = text.replace(": rejoin as a new peer", "") + (
                 "; rank 0 ran the coordinator of this group, so the run is over for all ranks: create a new group. With"
-                " init_method='lockstep://host:port' a `lockstep coordinator` outlives every rank"
+                " init_method='lockstep://TOKEN' a `lockstep coordinator` outlives every rank"
             )
         elif lost and not end_of_run and not self._options.elastic:
             text += f" (ranks that are gone: {lost}; lockstep.torch.shrink(group) goes on without them)"

@@ -1,4 +1,4 @@
-"""Makes the backend known to torch: its name, and the init method lockstep://host:port."""
+"""Makes the backend known to torch: its name, and the init method lockstep://COORDINATOR."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 import torch
 import torch.distributed as dist
 
+from .. import _lockstep
 from ..communicator import connect
+from ..errors import InvalidArgument
 from ._place import COORDINATOR, own_host, own_name
 from ._process_group import Options, ProcessGroup
 
@@ -23,7 +25,7 @@ _rendezvous: dict[str, str] = {}
 
 
 def register() -> None:
-    """Registers the backend "lockstep" and the init method "lockstep://host:port" with torch. Again: does nothing."""
+    """Registers the backend "lockstep" and the init method "lockstep://COORDINATOR" with torch. Again: does nothing."""
     if _NAME in dist.Backend.backend_list:
         return
     dist.Backend.register_backend(_NAME, _create, extended_api=True, devices=["cpu", "cuda"])
@@ -33,36 +35,39 @@ def register() -> None:
 def _create(given: Any, options: Any) -> ProcessGroup:
     """Torch's creator of a group."""
     is_default = str(given.group_id) in ("", "0")
-    address = _rendezvous.pop("address", None) or os.environ.get(COORDINATOR) if is_default else None
+    coordinator = _rendezvous.pop("coordinator", None) or os.environ.get(COORDINATOR) if is_default else None
     if options is None:
         options = Options()
     if not isinstance(options, Options):
         raise TypeError(f"pg_options is a {type(options).__name__}; allowed: lockstep.torch.Options")
     if getattr(given, "enable_reconfigure", False):
         options = dataclasses.replace(options, enable_reconfigure=True)
-    return ProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options, address)
+    return ProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options, coordinator)
 
 
 def _meet(url: str, timeout: timedelta = dist.default_pg_timeout, **_: Any) -> Iterator[tuple[Any, int, int]]:
     """Torch's handler of the init method: rank 0 runs torch's store, and the run tells the others where."""
     parts = urlsplit(url)
-    if not parts.hostname or not parts.port:
-        raise ValueError(f"init_method is {url!r}; allowed: lockstep://host:port, the address of a coordinator")
+    coordinator = parts.netloc + parts.path.removesuffix("/")
+    try:
+        addresses = _lockstep.addresses_of(coordinator)
+    except InvalidArgument as error:
+        raise ValueError(
+            f"init_method names no coordinator: {error}; allowed: lockstep://TOKEN, lockstep://host:port, "
+            "lockstep://file:PATH and lockstep://env:NAME"
+        ) from None
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    rank = _number(query, "rank", "RANK", url)
-    size = _number(query, "world_size", "WORLD_SIZE", url)
-    store = _store_of(parts.hostname, parts.port, rank, size, timeout)
-    _rendezvous["address"] = _address(parts.hostname, parts.port)
+    rank = _number(query, "rank", "RANK")
+    size = _number(query, "world_size", "WORLD_SIZE")
+    store = _store_of(coordinator, addresses, rank, size, timeout)
+    _rendezvous["coordinator"] = coordinator
     yield (store, rank, size)
 
 
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) -> Any:
+def _store_of(coordinator: str, addresses: str, rank: int, size: int, timeout: timedelta) -> Any:
     """Torch's store, run by rank 0. A short run of all processes tells where it is."""
-    own = own_host(host)
+    first = addresses.partition(",")[0]
+    own = own_host(first.rpartition(":")[0].strip("[]"))
     seconds = timeout.total_seconds()
     place = torch.zeros(64, dtype=torch.uint8, device="cpu")
     store = None
@@ -70,10 +75,10 @@ def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) ->
         store = dist.TCPStore(own.strip("[]"), 0, size, is_master=True, timeout=timeout, wait_for_workers=False)
         text = f"{own}|{store.port}".encode()
         place[: len(text)] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    with connect(_address(host, port), founders=size, timeout=seconds, name=own_name(f"rank {rank} (meeting)")) as run:
+    with connect(coordinator, founders=size, timeout=seconds, name=own_name(f"rank {rank} (meeting)")) as run:
         ranks = run.all_gather(torch.tensor([rank], device="cpu"), timeout=seconds)
-        first = ranks.output.tolist().index(0)
-        run.broadcast(place, ranks.contributors[first], timeout=seconds)
+        root = ranks.contributors[ranks.output.tolist().index(0)]
+        run.broadcast(place, root, timeout=seconds)
         run.barrier(timeout=seconds)
     if store is None:
         told, _, number = bytes(place.tolist()).rstrip(b"\0").decode().rpartition("|")
@@ -84,8 +89,11 @@ def _store_of(host: str, port: int, rank: int, size: int, timeout: timedelta) ->
     return store
 
 
-def _number(query: dict[str, str], name: str, variable: str, url: str) -> int:
+def _number(query: dict[str, str], name: str, variable: str) -> int:
     text = query.get(name, os.environ.get(variable))
     if text is None:
-        raise ValueError(f"{url} needs {name}: an argument of init_process_group, ?{name}=, or the variable {variable}")
+        raise ValueError(
+            f"the init method lockstep:// needs {name}: an argument of init_process_group, ?{name}=, or the variable "
+            f"{variable}"
+        )
     return int(text)

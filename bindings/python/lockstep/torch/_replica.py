@@ -38,7 +38,7 @@ class Replica:
     Example:
         >>> mesh = torch.distributed.init_device_mesh("cpu", (2,))
         >>> model = torch.distributed.fsdp.fully_shard(model, mesh=mesh)
-        >>> with lockstep.torch.Replica.from_mesh(mesh, "coordinator.example:4000", replicas=3) as replica:
+        >>> with lockstep.torch.Replica.from_mesh(mesh, "env:LOCKSTEP_COORDINATOR", replicas=3) as replica:
         ...     replica.attach(model)
         ...     step = replica.sync(model, optimizer, 0)
         ...     while step < 1000:
@@ -68,18 +68,17 @@ class Replica:
 
         mesh: a DeviceMesh of one dimension, the shards of this replica, if each replica is a world of its own for
             torch; or of two dimensions, replicas and shards.
-        coordinator: "host:port"; None for the variable LOCKSTEP_COORDINATOR. It must outlive every replica.
+        coordinator: as lockstep.connect() takes it; None for the variable LOCKSTEP_COORDINATOR. It must outlive every
+            replica.
         replicas: number of replicas that found the run; None for the first dimension of the mesh, or else 1. Replicas
             that come later wait until the others call sync().
         timeout: limit for the replica to be admitted; if a process of the replica dies before, the others wait so long.
         options: see lockstep.Options.
         Raises ValueError; lockstep.Unreachable, Refused, TimedOut.
         """
-        address = coordinator or os.environ.get(COORDINATOR)
-        if not address:
-            raise ValueError(
-                f"a replica needs the address of a coordinator: an argument, or the variable {COORDINATOR}"
-            )
+        coordinator = coordinator or os.environ.get(COORDINATOR)
+        if not coordinator:
+            raise ValueError(f"a replica needs a coordinator: an argument, or the variable {COORDINATOR}")
         if mesh.ndim not in (1, 2):
             raise ValueError(f"mesh has {mesh.ndim} dimensions; allowed: 1 (shards) or 2 (replicas, shards)")
         inner = mesh.ndim - 1
@@ -94,7 +93,7 @@ class Replica:
             **options,
         )
         try:
-            run.connect(address, timeout=timeout.total_seconds())
+            run.connect(coordinator, timeout=timeout.total_seconds())
         except BaseException:
             run.close()
             raise
