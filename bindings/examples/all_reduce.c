@@ -1,7 +1,9 @@
 /* Peers that add up floats, a hundred times. Start some, start more, kill any of them: the others continue.
  *
  *   lockstep coordinator --listen 127.0.0.1:4000 &
- *   ./all_reduce 127.0.0.1:4000 2 & ./all_reduce 127.0.0.1:4000 2 */
+ *   ./all_reduce 127.0.0.1:4000 2 & ./all_reduce 127.0.0.1:4000 2
+ *
+ * Between machines: `lockstep coordinator` prints a run token; ./all_reduce lks1_... 2 on each. */
 #include <lockstep.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,7 @@ int main(int argc, char** argv) {
   int step, i;
 
   if (argc != 3) {
-    fprintf(stderr, "usage: %s <coordinator, as host:port> <peers to begin with>\n", argv[0]);
+    fprintf(stderr, "usage: %s <run token or host:port> <peers to begin with>\n", argv[0]);
     return 2;
   }
   options.founders = (uint32_t)atoi(argv[2]); /* number of waiting peers that found an empty run */

@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   int left, i;
 
   if (argc != 4) {
-    fprintf(stderr, "usage: %s <coordinator, as host:port> <peers to begin with> <steps to take part in>\n", argv[0]);
+    fprintf(stderr, "usage: %s <run token or host:port> <peers to begin with> <steps to take part in>\n", argv[0]);
     return 2;
   }
   options.founders = (uint32_t)atoi(argv[2]);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: sync_state_example_test.sh <api.md> <sync_state.c> <sync_state> <coordinator_host>
-# The second C example of docs/api.md is a part of bindings/examples/sync_state.c; a peer that comes later takes over
+# The third C example of docs/api.md is a part of bindings/examples/sync_state.c; a peer that comes later takes over
 # the state of the others, has the same state as they in every step from then on, and leaves them to go on.
 set -euo pipefail
 . "$(dirname "$0")/c_block.sh"
@@ -10,8 +10,8 @@ founders=()
 trap 'kill -9 "${founders[@]}" 2> /dev/null || true; rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; head -n 5 "$work"/newcomer "$work"/founder 2> /dev/null || true; exit 1; }
 
-shown=$(c_block 2 "$api")
-[[ -n $shown && $(< "$source") == *"$shown"* ]] || fail "the second C example of $api is no part of $source"
+shown=$(c_block 3 "$api")
+[[ -n $shown && $(< "$source") == *"$shown"* ]] || fail "the third C example of $api is no part of $source"
 
 coproc coordinator { "$coordinator_host"; }
 read -r address <&"${coordinator[0]}"

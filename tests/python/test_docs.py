@@ -113,10 +113,18 @@ def test_python_in_the_readmes_compiles(path: Path) -> None:
         compile(inspect.cleandoc(block), str(path), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def runs(coordinator: lockstep.Coordinator, program: str, address: str) -> list[dict[str, Any]]:
-    """The names that two threads hold which run it at once, at the address of a coordinator that is there."""
-    assert address in program
-    code = compile(program.replace(address, coordinator.address).replace("1 << 20", "1 << 10"), "program", "exec")
+@pytest.fixture
+def variable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The variable that names the coordinator holds the token of one that other machines could reach, too."""
+    with lockstep.Coordinator(":0", advertise="127.0.0.1") as running:
+        monkeypatch.setenv("LOCKSTEP_COORDINATOR", running.token)
+        yield
+
+
+def runs(program: str) -> list[dict[str, Any]]:
+    """The names that two threads hold which run it at once."""
+    assert '"env:LOCKSTEP_COORDINATOR"' in program
+    code = compile(program.replace("1 << 20", "1 << 10"), "program", "exec")
     ended: list[dict[str, Any]] = []
 
     def run(_: int) -> None:
@@ -130,10 +138,11 @@ def runs(coordinator: lockstep.Coordinator, program: str, address: str) -> list[
 
 
 @needs_sources
-def test_the_first_example_of_the_readme_runs(coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.usefixtures("variable")
+def test_the_first_example_of_the_readme_runs() -> None:
     first, *_ = blocks(README)
     assert inspect.cleandoc(first).splitlines()[0] == "import lockstep, numpy as np"
-    for names in runs(coordinator, first, "coordinator.example:4000"):
+    for names in runs(first):
         assert names["result"].world_size == 2
         assert (names["gradient"] == 1).all()
 
@@ -156,9 +165,10 @@ def test_the_loop_of_the_guide_is_that_of_the_example() -> None:
 
 
 @needs_sources
-def test_the_loop_of_the_guide_runs(coordinator: lockstep.Coordinator) -> None:
+@pytest.mark.usefixtures("variable")
+def test_the_loop_of_the_guide_runs() -> None:
     loop = next(block for block in blocks(GUIDE) if "run.sync(state)" in block)
-    for names in runs(coordinator, loop, "machine-1:4000"):
+    for names in runs(loop):
         assert (names["state"]["step"], names["state"].revision) == (100, 100)
 
 

@@ -2,6 +2,8 @@
 
 lockstep coordinator --listen 127.0.0.1:4000 &
 python all_reduce.py 127.0.0.1:4000 2 & python all_reduce.py 127.0.0.1:4000 2
+
+Between machines: `lockstep coordinator` prints a run token; `python all_reduce.py lks1_... 2` on each.
 """
 
 import sys

@@ -88,7 +88,8 @@ def show_row(step: int, loss: float, world: int, view: int, megabytes: float, se
 def start(peer: Callable[[str, int, int], None], peers: int, steps: int, join: str | None = None) -> None:
     """Runs a coordinator and so many peers on this machine: peer(address, peers, steps) in a process each.
 
-    join: address of a coordinator of a run that is there; then only one peer runs, in this process.
+    join: the coordinator of a run that is there, as lockstep.connect() takes it; then only one peer runs, in this
+        process.
     """
     torch.set_num_threads(1)
     torch.optim.SGD(GPT().parameters(), lr=1.0)  # the first optimizer imports for seconds: before forks and admissions

@@ -7,7 +7,7 @@
 With a coordinator of its own, any process may die:
 
     lockstep coordinator --listen 127.0.0.1:4000 &
-    ... python ddp.py --init-method lockstep://127.0.0.1:4000
+    ... python ddp.py --init-method lockstep://127.0.0.1:4000    # between machines: lockstep://lks1_..., its run token
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A small GPT learns Python: four peers train alone for 20 steps, then exchange what they have learnt, in 8 bits.
 
 python diloco.py                           # a coordinator and four peers on this machine; kill any of the peers
-python diloco.py --join 127.0.0.1:4000     # one more peer, of a run that is there, on any machine
+python diloco.py --join 127.0.0.1:4000     # one more peer; on any machine: --join TOKEN, of `lockstep coordinator`
 
 One file. The data are the sources of Python's standard library, which every machine with Python has.
 """
@@ -81,7 +81,7 @@ def peer(coordinator: str, founders: int, steps: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--join", metavar="HOST:PORT", help="coordinator of a run that is there")
+    parser.add_argument("--join", metavar="COORDINATOR", help="run token or host:port")
     parser.add_argument("--peers", type=int, default=4, help="peers that begin together (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=400, help="inner steps (default: %(default)s)")
     given = parser.parse_args()

@@ -1,7 +1,8 @@
 """DiLoCo among replicas of a model that are sharded over two processes each with FSDP2.
 
 python fsdp_diloco.py                            # a coordinator and two replicas of two shards on this machine
-python fsdp_diloco.py --join 127.0.0.1:4000      # one more replica, of a run that is there, on any machine
+python fsdp_diloco.py --join 127.0.0.1:4000      # one more replica, of a run on this machine
+python fsdp_diloco.py --join lks1_...            # one replica on any machine; `lockstep coordinator` prints the token
 
 Inside of a replica FSDP2 averages the gradients of every step, here over Gloo. Between replicas each shard reduces its
 own part, every 20 steps, in 8 bits. Kill any process: its replica leaves as a whole, and the others go on.
@@ -83,7 +84,7 @@ def run_replica(coordinator: str, replicas: int, steps: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--join", metavar="HOST:PORT", help="coordinator of a run that is there")
+    parser.add_argument("--join", metavar="COORDINATOR", help="run token or host:port")
     parser.add_argument("--replicas", type=int, default=2, help="replicas that begin together (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=200, help="inner steps (default: %(default)s)")
     given = parser.parse_args()

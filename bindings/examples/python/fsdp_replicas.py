@@ -3,6 +3,8 @@
     lockstep coordinator --listen 127.0.0.1:4000 &
     torchrun --nproc-per-node 2 fsdp_replicas.py 127.0.0.1:4000 --replicas 3    # in three shells
 
+Between machines `lockstep coordinator` prints a run token: give that instead of the address.
+
 Each replica is a world of its own for torch, here over Gloo. Start a killed replica again: it takes over the others'
 parameters and optimizer at their next step.
 """

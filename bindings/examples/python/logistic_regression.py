@@ -53,7 +53,7 @@ def accuracy(weights: np.ndarray) -> float:
 
 def main(arguments: Optional[list] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("coordinator", help="host:port")
+    parser.add_argument("coordinator", help="run token or host:port")
     parser.add_argument("--founders", type=int, default=1, help="peers to begin with (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=100, help="outer steps (default: %(default)s)")
     given = parser.parse_args(arguments)

@@ -5,13 +5,14 @@ down to the last bit.
 
     import lockstep, numpy as np
 
-    with lockstep.connect("coordinator.example:4000", founders=2) as run:
+    with lockstep.connect("env:LOCKSTEP_COORDINATOR", founders=2) as run:
         gradient = np.ones(1 << 20, np.float32)
         for step in range(100):
             result = run.all_reduce(gradient, op="avg")  # continues among the survivors when a peer is lost
             run.admit()                                  # newcomers join here
 
-Every run needs a coordinator: the command `lockstep coordinator --listen :4000`, or lockstep.Coordinator.
+Every run needs a coordinator: the command `lockstep coordinator`, or lockstep.Coordinator. The command prints a run
+token, "lks1_...": the string that every peer connects with, here from a variable of the environment.
 
 connect, Communicator   this process's place in a run: collectives, admission, the world
 Options                 keyword arguments of both

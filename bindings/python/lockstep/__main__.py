@@ -1,4 +1,4 @@
-"""The `lockstep` command: `lockstep coordinator --listen :4000`, `python -m lockstep status host:4000`."""
+"""The `lockstep` command: `lockstep coordinator`, `python -m lockstep status TOKEN`."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class Communicator:
 
     Example:
         >>> run = lockstep.Communicator(founders=2)
-        >>> run.connect("coordinator.example:4000", timeout=60)
+        >>> run.connect("env:LOCKSTEP_COORDINATOR", timeout=60)
     """
 
     _native: _lockstep.Communicator
