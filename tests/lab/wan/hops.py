@@ -1,6 +1,6 @@
 """The time of the calls of a training loop, in hops: one process of each peer, started by `lockstep_wan run`.
 
-    lockstep_wan run far-16.toml --coordinator 'lockstep coordinator -l {address}:4000'
+    lockstep_wan run far-16.toml --coordinator 'lockstep coordinator --insecure -l {address}:4000'
         -- python tests/lab/wan/hops.py {coordinator}:4000 --peers {peers}
 
 All members begin a call after a barrier; its time is that of the slowest member. The first member prints a table:
@@ -108,7 +108,7 @@ def newcomer_joins(run: lockstep.Communicator, options: argparse.Namespace) -> N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("coordinator", help="host:port")
+    parser.add_argument("coordinator", help="host:port, of a coordinator that is insecure; or its run token")
     parser.add_argument("--peers", type=int, required=True, help="processes")
     parser.add_argument("--calls", type=int, default=9, help="that are measured, of each kind (%(default)s)")
     parser.add_argument("--parameters", type=int, default=1024, help="of the model, f32 (%(default)s)")
@@ -118,7 +118,7 @@ def main() -> int:
     torch.set_num_threads(1)
     warm_up(options.parameters)
     founders = options.peers - (1 if options.newcomer else 0)  # the process that comes last is the newcomer
-    with lockstep.connect(options.coordinator, founders=founders, timeout=300) as run:
+    with lockstep.connect(options.coordinator, founders=founders, timeout=300, insecure=True) as run:
         (newcomer_joins if options.newcomer else members_call)(run, options)
         run.leave()
     return 0

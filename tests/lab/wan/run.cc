@@ -209,8 +209,8 @@ ended, so has the run: the coordinator gets SIGTERM, and what is left after 5 s 
 
 Examples:
   lockstep_wan run four-homes.toml -- ping -c 3 10.77.0.1
-  lockstep_wan run four-homes.toml --coordinator 'lockstep coordinator -l {address}:4000' --
-      lockstep bench --coordinator {coordinator}:4000 -p {peers} -b 8M -e 8M)");
+  lockstep_wan run four-homes.toml --coordinator 'lockstep coordinator --insecure -l {address}:4000' --
+      lockstep bench --insecure --coordinator {coordinator}:4000 -p {peers} -b 8M -e 8M)");
   return [options] { return RunningShow(*options, must(read_topology(options->topology))).run(); };
 }
 
