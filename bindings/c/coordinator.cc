@@ -127,7 +127,7 @@ lockstep_status lockstep_parse_coordinator(const char* coordinator, char* addres
   return c::guard([&] {
     if (coordinator == nullptr) return c::fail(c::invalid("coordinator is NULL; give a run token or host:port"));
     if (addresses == nullptr) return c::fail(c::invalid("addresses is NULL; give room for LOCKSTEP_TOKEN_BYTES"));
-    const auto to = transport::parse_coordinator(coordinator, false);
+    const auto to = transport::parse_coordinator(coordinator, {});
     return to ? write_text(to->addresses, addresses, size) : c::fail(to.error());
   });
 }

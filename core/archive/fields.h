@@ -147,6 +147,7 @@ inline void fields(auto& a, const trace::Event& m) {
 inline void fields(auto& a, const io::Dial& m) {
   a("stream", m.stream);
   a("to", m.to);
+  a("to_coordinator", m.to_coordinator);
 }
 
 // The address of core's own memory has no meaning; its lent size does.

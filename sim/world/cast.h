@@ -20,6 +20,7 @@
 #include "sim/workload/call.h"
 #include "sim/workload/program.h"
 #include "sim/workload/workload.h"
+#include "sim/world/identities.h"
 #include "sim/world/strangers.h"
 
 namespace lockstep::sim {
@@ -153,6 +154,7 @@ struct Cast {
   SteadyVector<SimProcess> processes;
   std::vector<SimHost> hosts;
   std::map<PeerId, std::uint32_t> by_id;
+  Tokens tokens;
 };
 
 // A delay that is drawn for the process: 1 ns to `at_most`, mostly short.

@@ -240,7 +240,7 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   if (call->kind == CallKind::kCollective) {
     const bool news = count_round(*call);
     if (outcome.status == Status::kOk) {
-      chronicle_.check("A1", checkers_.admitted.committed(tokens_.of(process.index, process.host), now_));
+      chronicle_.check("A1", checkers_.admitted.committed(cast_.tokens.of(process.index, process.host), now_));
     }
     judge_.judge_collective(process, *call, ending_.healed(), news);
   }

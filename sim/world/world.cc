@@ -80,7 +80,7 @@ World::World(const Plan& plan, WorldOptions options)
   c.link_patience = plan.heartbeat * 20;
   c.strangers = most_strangers(plan);
   c.secured = true;
-  c.grants = tokens_.grants(plan.peers + 1);
+  c.grants = cast_.tokens.grants(plan.peers + 1);
   for (const coordinator::Grant& grant : c.grants) checkers_.admitted.granted(grant.id);
   process.coordinator.start(c, now_);
   checkers_.causes.coordinator(c);
@@ -458,7 +458,7 @@ std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint3
 // Streams between peers prove keys alone: only the coordinator knows the secrets of tokens.
 io::Identity World::proves(std::uint32_t from, StreamId stream, std::uint32_t to) {
   const SimProcess& prover = cast_.processes[from];
-  io::Identity identity{key_of(prover.id), tokens_.of(from, prover.host), true};
+  io::Identity identity{key_of(prover.id), cast_.tokens.of(from, prover.host), true};
   if (prover.attack.strangers) identity = prover.attack.strangers->identity_of(stream);
   if (!cast_.processes[to].coordinator || prover.coordinator) {
     identity.token = {};
@@ -484,8 +484,8 @@ void World::app_revoked(std::uint32_t index) {
   SimProcess& coordinator = cast_.processes[0];
   if (coordinator.stall.count > 0) return;
   const std::uint32_t host = cast_.processes[index].host;
-  checkers_.admitted.revoked(tokens_.of(index, host), coordinator.coordinator->snapshot(now_).view.number, now_);
-  const std::vector<coordinator::Grant> grants = tokens_.revoke(host, plan_.peers + 1, cast_.processes.size());
+  checkers_.admitted.revoked(cast_.tokens.of(index, host), coordinator.coordinator->snapshot(now_).view.number, now_);
+  const std::vector<coordinator::Grant> grants = cast_.tokens.revoke(host, plan_.peers + 1, cast_.processes.size());
   for (const coordinator::Grant& grant : grants) checkers_.admitted.granted(grant.id);
   step(coordinator, coordinator::Input{coordinator::ChangeGrants{grants}});
 }

@@ -29,7 +29,6 @@
 #include "sim/world/ending.h"
 #include "sim/world/guest_programs.h"
 #include "sim/world/guests.h"
-#include "sim/world/identities.h"
 #include "sim/world/kernels.h"
 #include "sim/world/lives.h"
 #include "sim/world/nemesis.h"
@@ -225,7 +224,6 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   Lives lives_;
   Nemesis nemesis_;
   News news_;
-  Tokens tokens_;
   peer::Effects peer_effects_;
   coordinator::Effects coordinator_effects_;
   std::uint64_t steps_ = 0;  // of all machines, where they are renewed

@@ -40,7 +40,7 @@ TEST(Header, InitMacrosSetOnlyTheSize) {
 TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   static_assert(sizeof(void*) == 8);
   EXPECT_EQ(offsetof(lockstep_comm_options, flight_folder), 136U);
-  EXPECT_EQ(sizeof(lockstep_comm_options), 176U);
+  EXPECT_EQ(sizeof(lockstep_comm_options), 192U);
   EXPECT_EQ(sizeof(lockstep_result), 312U);
   EXPECT_EQ(sizeof(lockstep_world), 72U);
   EXPECT_EQ(sizeof(lockstep_all_reduce_args), 128U);
@@ -57,5 +57,5 @@ TEST(Header, StructSizesAreAtLeastThoseOfVersionOne) {
   EXPECT_EQ(sizeof(lockstep_state_value), 24U);
   EXPECT_EQ(sizeof(lockstep_sync_state_args), 96U);
   EXPECT_EQ(offsetof(lockstep_coordinator_options, flight_file), 48U);
-  EXPECT_EQ(sizeof(lockstep_coordinator_options), 64U);
+  EXPECT_EQ(sizeof(lockstep_coordinator_options), 96U);
 }
