@@ -231,6 +231,8 @@ constexpr Reason kUnreached[] = {
      "a host begins to lie, or falls silent, while a refused round waits for its verdict"},
     {kCoordinatorFault, "seeing-off", "stall cut-both reset silence slow strangers drip",
      "a fault begins while a leaver is the last to finish a round, and no admission is under way"},
+    {kCoordinatorInput, "empty seeing-off gathering founding admitting settling", "ChangeGrants",
+     "a token is revoked, which few plans do, while the coordinator waits for an answer or has no members"},
     {kCoordinatorMessage, "seeing-off founding", "StateOutline StateEntry",
      "all members leave while two of them compare their states, and others found the run anew before the comparison "
      "ends"},
