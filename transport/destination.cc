@@ -20,6 +20,12 @@ constexpr std::string_view kVariable = "env:";
 
 Error bad_coordinator(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
+// A part of a run token, which no error text may repeat.
+bool may_be_secret(std::string_view text) {
+  constexpr std::size_t kLongestHostLabel = 63;  // RFC 1035, section 2.3.4
+  return text.size() > kLongestHostLabel && text.find_first_of(":.") == std::string_view::npos;
+}
+
 Result<std::string> first_line_of(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -72,6 +78,9 @@ Result<Destination> parse_coordinator(std::string_view text, const Protection& p
   std::vector<std::string> hosts;
   for (const std::string& each : split_addresses(text)) {
     const auto parsed = parse_destination(each);
+    if (!parsed && may_be_secret(each)) {
+      return bad_coordinator("this is no run token and no host:port: a run token begins with lks1_, and is one piece");
+    }
     if (!parsed) return parsed.error();
     hosts.push_back(parsed->host);
   }

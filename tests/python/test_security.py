@@ -171,6 +171,48 @@ def test_a_revoked_token_ends_its_peers(tmp_path: Path) -> None:
             lockstep.connect(coordinator.token, timeout=SOON)
 
 
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj")
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, capture_output=True, check=True, timeout=IN_TIME)
+
+
+def certificates(folder: Path, authority: str, name: str) -> lockstep.Certificates:
+    """A certificate for 127.0.0.1, as an administrator makes it; the authority is made if it is new."""
+    if not (folder / f"{authority}.pem").exists():
+        openssl(folder, "req", "-x509", *NEW_KEY, "/CN=us", "-keyout", f"{authority}.key", "-out", f"{authority}.pem")
+    openssl(folder, "req", *NEW_KEY, f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+            "-keyout", f"{name}.key", "-out", f"{name}.csr")
+    sign = ["x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key"]
+    openssl(folder, *sign, "-CAcreateserial", "-copy_extensions", "copy", "-out", f"{name}.pem")
+    return lockstep.Certificates(folder / f"{name}.pem", folder / f"{name}.key", folder / f"{authority}.pem")
+
+
+def test_certificates_of_one_authority_admit(tmp_path: Path) -> None:
+    ours = certificates(tmp_path, "ours", "coordinator")
+    with lockstep.Coordinator("127.0.0.1:0", certificates=ours) as coordinator:
+        assert coordinator.token == coordinator.address  # there is no token
+        member = certificates(tmp_path, "ours", "member")
+        with connect(coordinator.address, certificates=member) as run:
+            assert run.world_size == 1
+            theirs = certificates(tmp_path, "theirs", "stranger")
+            with pytest.raises(lockstep.Unreachable, match="certificate of the other side is refused"):
+                lockstep.connect(coordinator.address, certificates=theirs, timeout=SOON)
+            with pytest.raises(lockstep.Refused, match="speaks TLS only"):
+                lockstep.connect(coordinator.address, timeout=SOON)
+
+
+def test_certificates_must_be_files_that_can_be_used(tmp_path: Path) -> None:
+    wrong = lockstep.Certificates(tmp_path / "none.pem", tmp_path / "none.key", tmp_path / "none.pem")
+    with pytest.raises(lockstep.InvalidArgument, match=r"none\.pem"):
+        lockstep.connect("127.0.0.1:1", certificates=wrong, timeout=SOON)
+    with pytest.raises(TypeError, match=r"allowed: a lockstep\.Certificates"):
+        lockstep.connect("127.0.0.1:1", certificates="none.pem", timeout=SOON)  # type: ignore[arg-type]
+    with pytest.raises(lockstep.InvalidArgument, match="use one of them"):
+        lockstep.connect("127.0.0.1:1", certificates=wrong, insecure=True, timeout=SOON)
+
+
 def test_insecure_excludes_tokens(tmp_path: Path) -> None:
     for options in ({"token_file": tmp_path / "run.tokens"}, {"advertise": "127.0.0.1"}):
         with pytest.raises(lockstep.InvalidArgument, match="insecure"):

@@ -73,6 +73,14 @@ TEST(Destination, AMistypedTokenIsNamedAndNotRepeated) {
   EXPECT_THAT(refused.error().text, Not(HasSubstr(text.substr(8, 20))));
 }
 
+TEST(Destination, APieceOfATokenIsNotRepeated) {
+  const std::string piece = wire::text_of(some_token()).substr(3);
+  const auto refused = parse_coordinator(piece, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text, Not(HasSubstr(piece.substr(0, 20))));
+  EXPECT_THAT(refused.error().text, HasSubstr("begins with lks1_"));
+}
+
 TEST(Destination, EachAddressOfAListMustBeOne) {
   EXPECT_TRUE(parse_coordinator("127.0.0.1:4000,[::1]:4000", {}).ok());
   EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,", {}).ok());

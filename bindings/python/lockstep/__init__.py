@@ -35,6 +35,7 @@ from . import errors
 from ._launches import no_wait
 from ._lockstep import Result, Work, version
 from ._wait import wait_any
+from .certificates import Certificates
 from .communicator import COLLECTIVE_TIMEOUT, CONNECT_TIMEOUT, Communicator, Options, connect
 from .coordinator import Coordinator
 from .errors import (
@@ -93,6 +94,7 @@ __all__ = [
     "ArrayError",
     "BelowMinimum",
     "BufferTooSmall",
+    "Certificates",
     "CohortClosed",
     "Communicator",
     "Coordinator",

@@ -27,6 +27,7 @@ from ._arguments import path_of, shown
 from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
+from .certificates import Certificates, native_certificates
 from .errors import ArrayError, Desync, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
 from .state import State
 from .types import (
@@ -135,8 +136,10 @@ class Options(TypedDict, total=False):
     """Limit in bytes per second for sending shared states. Default: none."""
     shared_thread: bool
     """Runs on one thread of this process together with all others that have this option. Default: False."""
+    certificates: Certificates | None
+    """Instead of a run token: files of an authority of the user's own. Default: None."""
     insecure: bool
-    """Without a run token, streams to and from other machines are not encrypted. Default: False, they are refused."""
+    """Without token and certificates, streams to other machines are not encrypted. Default: False, they are refused."""
 
 
 T = TypeVar("T")
@@ -157,8 +160,8 @@ def connect(
     the timeout.
 
     coordinator: the run token "lks1_..." that `lockstep coordinator` prints: then all streams have TLS 1.3. Or
-        "host:port": without TLS, so on this machine only, unless `insecure`. Or "file:PATH" or "env:NAME", where one of
-        these is written.
+        "host:port": with `certificates`; or without TLS, so on this machine only, unless `insecure`. Or "file:PATH" or
+        "env:NAME", where one of these is written.
     timeout: seconds; None for no limit. Give more where members admit newcomers rarely.
     wait: False: returns at once. The strategies of lockstep.torch then wait in their `with` block, and hold the state
         of the run meanwhile, so that it is not lost with the last member.
@@ -1123,6 +1126,7 @@ def _native_options(options: Mapping[str, Any], in_swarm: bool = False) -> tuple
         if not 0 < first <= last < 1 << 16:
             raise InvalidArgument(f"ports is {shown(ports)}; allowed: {allowed}")
         native["first_port"], native["last_port"] = first, last
+    native.update(native_certificates(native.pop("certificates", None)))
     for path in ("flight_folder",):
         if native.get(path) is not None:
             native[path] = path_of(native[path], path)

@@ -11,6 +11,7 @@ from types import TracebackType
 from . import _lockstep
 from ._arguments import path_of
 from ._lines import log_sink
+from .certificates import Certificates, native_certificates
 
 __all__ = ["Coordinator"]
 
@@ -36,6 +37,7 @@ class Coordinator:
     token_file: its key and its run tokens, for the command `lockstep token`; made if it is missing. None: one token,
         which ends with the coordinator.
     advertise: the addresses in run tokens, as "host" or "host:port", with commas; None: those that it listens on.
+    certificates: instead of tokens: who has a certificate of this authority is admitted.
     insecure: no TLS and no token. Everybody on the way can read and change all, and everybody may join.
     Raises InvalidArgument, Unreachable (the address cannot be listened on).
 
@@ -56,6 +58,7 @@ class Coordinator:
         shared_thread: bool = False,
         token_file: str | os.PathLike[str] | None = None,
         advertise: str | None = None,
+        certificates: Certificates | None = None,
         insecure: bool = False,
     ) -> None:
         sink = log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger)
@@ -69,6 +72,7 @@ class Coordinator:
                 "shared_thread": shared_thread,
                 "token_file": None if token_file is None else path_of(token_file, "token_file"),
                 "advertise": advertise,
+                **native_certificates(certificates),
                 "insecure": insecure,
                 "log": sink.number,
             }

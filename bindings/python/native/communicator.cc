@@ -58,6 +58,8 @@ HandlePtr make_handle(const py::dict& given, Handle::End end, const Create& crea
   options.state_bytes_per_second = from.number<std::uint64_t>("state_bytes_per_second");
   options.shared_thread = from.flag("shared_thread");
   options.insecure = from.flag("insecure");
+  const Certificates certificates(from);
+  options.certificates = certificates.get();
   if (log) {
     options.log = &Lines::take;
     options.log_user = log.get();

@@ -34,6 +34,8 @@ class Coordinator {
     options.token_file = or_null(token_file);
     options.advertise = or_null(advertise);
     options.insecure = from.flag("insecure");
+    const Certificates certificates(from);
+    options.certificates = certificates.get();
     log_ = lines_to(from.get("log"));
     if (log_) {
       options.log = &Lines::take;

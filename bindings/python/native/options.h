@@ -11,6 +11,7 @@
 #include "bindings/python/native/call.h"
 #include "bindings/python/native/convert.h"
 #include "bindings/python/native/error.h"
+#include "lockstep.h"
 
 namespace lockstep::python {
 
@@ -63,5 +64,29 @@ class Options {
 
 // A C string that is NULL when empty.
 inline const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+// The files of lockstep_certificates.
+class Certificates {
+ public:
+  explicit Certificates(const Options& from)
+      : certificate_(from.path("certificate")),
+        private_key_(from.path("private_key")),
+        authority_(from.path("authority")),
+        revocation_list_(from.path("revocation_list")) {}
+  Certificates(const Certificates&) = delete;
+  Certificates& operator=(const Certificates&) = delete;
+  ~Certificates() = default;
+
+  // Null if there are none; valid as long as this object.
+  [[nodiscard]] const lockstep_certificates* get() const { return certificate_.empty() ? nullptr : &files_; }
+
+ private:
+  std::string certificate_;
+  std::string private_key_;
+  std::string authority_;
+  std::string revocation_list_;
+  lockstep_certificates files_{certificate_.c_str(), private_key_.c_str(), authority_.c_str(),
+                               or_null(revocation_list_)};
+};
 
 }  // namespace lockstep::python
