@@ -24,8 +24,8 @@ void Connections::archive(Archive& a) {
 template <typename Archive>
 void Coordinator::Machine::archive(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr);  // between two steps
-  a.all(context_, connections_, grants_, membership_, rounds_, participants_, newcomers_, broken_links_, proposals_,
-        publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
+  a.all(context_, connections_, grants_, exclusions_, membership_, rounds_, participants_, newcomers_, broken_links_,
+        proposals_, publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
 }
 
 Holdings Coordinator::Machine::holdings() {
@@ -40,8 +40,8 @@ Holdings Coordinator::Machine::holdings() {
   held.broken = membership_.broken_entries();
   held.tags = rounds_.agreed_entries();
   held.digests = publications_.entries();
-  held.spare =
-      connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups() + grants_.entries();
+  held.spare = connections_.lobby_entries() + context_.troubles.size() + broken_links_.avoided_groups() +
+               grants_.entries() + exclusions_.entries();
   return held;
 }
 

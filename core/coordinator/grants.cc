@@ -39,13 +39,23 @@ std::string Grants::text_of(io::TokenId token) const {
 }
 
 std::string Grants::token_of(PeerId peer) const {
-  const auto token = token_of_.find(peer);
-  return token == token_of_.end() ? std::string() : text_of(token->second);
+  const auto identity = identity_of_.find(peer);
+  return identity == identity_of_.end() ? std::string() : text_of(identity->second.token);
+}
+
+std::optional<io::Identity> Grants::identity_of(PeerId peer) const {
+  const auto identity = identity_of_.find(peer);
+  return identity == identity_of_.end() ? std::nullopt : std::optional(identity->second);
+}
+
+bool Grants::is_personal(io::TokenId token) const {
+  const auto grant = grants_.find(token);
+  return grant != grants_.end() && (grant->second.single_use || grant->second.most_peers == 1);
 }
 
 std::size_t Grants::peers_of(io::TokenId token) const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(token_of_, [&](const auto& entry) { return entry.second == token; }));
+      std::ranges::count_if(identity_of_, [&](const auto& entry) { return entry.second.token == token; }));
 }
 
 // Rule 63: a token that is not proved gets the answer of a token that is not known, so that nobody learns which exist.
@@ -90,23 +100,23 @@ std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant
 
 void Grants::joined(PeerId peer, const io::Identity& identity) {
   if (!secured_) return;
-  token_of_.emplace(peer, identity.token);
+  identity_of_.emplace(peer, identity);
   if (const auto grant = grants_.find(identity.token); grant != grants_.end() && grant->second.single_use) {
     used_up_.insert(identity.token);
   }
 }
 
-void Grants::gone(PeerId peer) { token_of_.erase(peer); }
+void Grants::gone(PeerId peer) { identity_of_.erase(peer); }
 
 std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants) {
   std::map<PeerId, std::string> tokens;
-  for (const auto& [peer, token] : token_of_) tokens.emplace(peer, text_of(token));
+  for (const auto& [peer, identity] : identity_of_) tokens.emplace(peer, text_of(identity.token));
   grants_.clear();
   for (const Grant& grant : grants) grants_.emplace(grant.id, grant);
   std::erase_if(used_up_, [&](io::TokenId token) { return !grants_.contains(token); });
   std::vector<Revoked> revoked;
-  for (const auto& [peer, token] : token_of_) {
-    const auto grant = grants_.find(token);
+  for (const auto& [peer, identity] : identity_of_) {
+    const auto grant = grants_.find(identity.token);
     if (grant != grants_.end() && grant->second.role == io::Role::kMember) continue;
     if (mutant(Mutant::kRevokedStays)) continue;
     revoked.push_back({peer, tokens.at(peer) + " was revoked"});

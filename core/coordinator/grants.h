@@ -54,12 +54,16 @@ class Grants {
 
   // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
   [[nodiscard]] std::string token_of(PeerId peer) const;
-  [[nodiscard]] std::size_t entries() const { return grants_.size() + used_up_.size() + token_of_.size(); }
+  // With which the peer has joined; nothing: without a token.
+  [[nodiscard]] std::optional<io::Identity> identity_of(PeerId peer) const;
+  // Whether the token is for one peer at a time.
+  [[nodiscard]] bool is_personal(io::TokenId token) const;
+  [[nodiscard]] std::size_t entries() const { return grants_.size() + used_up_.size() + identity_of_.size(); }
 
   // Left out: secured_, an option.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(grants_, used_up_, token_of_);
+    a.all(grants_, used_up_, identity_of_);
   }
 
  private:
@@ -70,7 +74,7 @@ class Grants {
   bool secured_;
   std::map<io::TokenId, Grant> grants_;
   std::set<io::TokenId> used_up_;
-  std::map<PeerId, io::TokenId> token_of_;  // peers in the run, and those that wait
+  std::map<PeerId, io::Identity> identity_of_;  // of peers in the run, and those that wait
 };
 
 }  // namespace lockstep::coordinator

@@ -110,6 +110,9 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   if (const auto error = grants_.validate_join(identity, context_.now)) {
     return connections_.refuse(stream, error->status, error->text);
   }
+  if (const auto error = exclusions_.validate_join(identity, context_.now)) {
+    return connections_.refuse(stream, error->status, error->text);
+  }
   const io::Address& from = connections_.address_of(stream);
   Candidate candidate;
   candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip, identity.key};
@@ -347,6 +350,7 @@ void Coordinator::Machine::lose_one(const Eviction& eviction, bool tell) {
     connections_.say(peer, wire::Evicted{status, eviction.why.substr(0, kMaxTextBytes), eviction.round});
   }
   connections_.end(peer);
+  if (eviction.status == Status::kProtocolError) exclude(peer);
   context_.note({.kind = trace::Kind::kPeerLost,
                  .view = membership_.view().number,
                  .peer = peer,
@@ -360,6 +364,11 @@ void Coordinator::Machine::lose_one(const Eviction& eviction, bool tell) {
     if (membership_.contains(peer)) ++counters_.lost;
   }
   remove(peer);
+}
+
+void Coordinator::Machine::exclude(PeerId violator) {
+  const std::optional<io::Identity> identity = grants_.identity_of(violator);
+  if (identity) exclusions_.violated(*identity, grants_.is_personal(identity->token), context_.now);
 }
 
 void Coordinator::Machine::let_go(PeerId leaver) {

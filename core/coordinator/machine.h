@@ -1,8 +1,8 @@
 // The coordinator's inside: hands each input to the part that it concerns, and carries out what a part's decision means
-// for the others. The parts are Connections (streams), Grants (who may join), Participants (peers that have joined, and
-// their calls), Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and verdicts),
-// Publications, Waits (calls that wait long) and Proposals (the next view). archive.cc names all that it holds, for
-// recordings.
+// for the others. The parts are Connections (streams), Grants and Exclusions (who may join), Participants (peers that
+// have joined, and their calls), Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and
+// verdicts), Publications, Waits (calls that wait long) and Proposals (the next view). archive.cc names all that it
+// holds, for recordings.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "core/coordinator/connections.h"
 #include "core/coordinator/context.h"
 #include "core/coordinator/coordinator.h"
+#include "core/coordinator/exclusions.h"
 #include "core/coordinator/grants.h"
 #include "core/coordinator/membership.h"
 #include "core/coordinator/newcomers.h"
@@ -94,6 +95,8 @@ class Coordinator::Machine {
   void lose(const Eviction& eviction, bool tell = true);
   void lose_one(const Eviction& eviction, bool tell = true);
   void lose_violator(PeerId peer, std::string violation) { lose({peer, Status::kProtocolError, std::move(violation)}); }
+  // The peer has broken the protocol: whoever it is stays out for a while (rule 66).
+  void exclude(PeerId violator);
   void let_go(PeerId leaver);  // a newcomer that leaves, or a leaver with no round to finish
   // Leavers whose last rounds are decided may go.
   void release_leavers();
@@ -115,6 +118,7 @@ class Coordinator::Machine {
   Context context_;
   Connections connections_{context_};
   Grants grants_{context_.options.secured, context_.options.grants};
+  Exclusions exclusions_;
   Membership membership_;
   Rounds rounds_;
   Participants participants_{context_, connections_, membership_, rounds_};

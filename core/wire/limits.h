@@ -55,6 +55,7 @@ inline constexpr std::uint32_t kMaxBodyBytes = 1U << 20U;         // message of 
 inline constexpr std::size_t kMaxQueuedControlBytes = 8U << 20U;  // queued control bytes of one stream
 inline constexpr std::uint32_t kMaxStrangers = 256;               // streams whose greeting has not ended
 inline constexpr std::uint32_t kMaxGrants = 1024;                 // run tokens that a coordinator knows
+inline constexpr std::uint32_t kMaxExclusions = 1024;             // tokens and keys that have broken the protocol
 inline constexpr std::uint32_t kMaxSuspects = 64;                 // remembered hosts of newcomers that did not answer
 inline constexpr std::uint32_t kMaxWaitingOfOne =
     kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)

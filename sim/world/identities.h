@@ -1,6 +1,7 @@
 // What the processes of a simulated run prove over their streams: keys that follow from ids, and a token for each host.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -25,26 +26,28 @@ inline io::KeyDigest key_of(PeerId id) {
 inline constexpr io::TokenId kGuestToken{0x2000};      // of those that join only to hang up
 inline constexpr io::TokenId kForgottenToken{0x3000};  // of no run
 
-// The run tokens: each host has one at a time.
+// The run tokens: each host has one at a time. A host that is repaired after lies gets another one, since the
+// coordinator may exclude the token of a host that has lied (rule 66 of docs/protocol.md).
 class Tokens {
  public:
+  // The run has hosts that lie: the coordinator grants the tokens that they get when they are repaired, too.
+  void expect_repairs() { spare_ = kSpare; }
   // Of a process on this host. Processes that were there when a token was revoked keep it.
   [[nodiscard]] io::TokenId of(std::uint32_t process, std::uint32_t host) const {
-    std::uint64_t generation = 0;
-    const auto revoked = revoked_.find(host % kHostTokens);
-    if (revoked != revoked_.end()) {
-      for (const std::uint64_t until : revoked->second) generation += process >= until ? 1 : 0;
-    }
-    return {kFirst + host % kHostTokens + generation * kStep};
+    const std::uint64_t repairs = std::min(count(repaired_, process, host), spare_);
+    return {kFirst + host % kHostTokens + count(revoked_, process, host) * kStep + repairs * kSpareStep};
   }
   // What the coordinator grants.
   [[nodiscard]] std::vector<coordinator::Grant> grants(std::uint32_t hosts) const {
     std::vector<coordinator::Grant> grants{{.id = kGuestToken, .name = "guests"}};
     for (std::uint32_t host = 0; host < hosts && host < kHostTokens; ++host) {
-      grants.push_back({.id = of(UINT32_MAX, host)});
+      const std::uint64_t first = kFirst + host + count(revoked_, UINT32_MAX, host) * kStep;
+      for (std::uint64_t spare = 0; spare <= spare_; ++spare) grants.push_back({.id = {first + spare * kSpareStep}});
     }
     return grants;
   }
+  // The host gets another token that is granted already, for its processes from number `next` on.
+  void repair(std::uint32_t host, std::uint64_t next) { repaired_[host % kHostTokens].push_back(next); }
   // The host gets another token, for its processes from number `next` on. Returns the new grants.
   std::vector<coordinator::Grant> revoke(std::uint32_t host, std::uint32_t hosts, std::uint64_t next) {
     revoked_[host % kHostTokens].push_back(next);
@@ -55,8 +58,21 @@ class Tokens {
   static constexpr std::uint32_t kHostTokens = 512;  // hosts beyond them share tokens
   static constexpr std::uint64_t kFirst = 0x1000;
   static constexpr std::uint64_t kStep = 0x10000;
+  static constexpr std::uint64_t kSpareStep = 0x4000;
+  static constexpr std::uint64_t kSpare = 3;  // for each host; a host that is repaired more often keeps the last one
 
-  std::map<std::uint32_t, std::vector<std::uint64_t>> revoked_;  // by host: the first processes with another token
+  using FirstProcesses = std::map<std::uint32_t, std::vector<std::uint64_t>>;  // with another token, by host
+  // How many tokens the host had before the one of this process.
+  static std::uint64_t count(const FirstProcesses& changes, std::uint32_t process, std::uint32_t host) {
+    const auto at = changes.find(host % kHostTokens);
+    if (at == changes.end()) return 0;
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(at->second, [&](std::uint64_t first) { return process >= first; }));
+  }
+
+  FirstProcesses revoked_;
+  FirstProcesses repaired_;
+  std::uint64_t spare_ = 0;
 };
 
 }  // namespace lockstep::sim

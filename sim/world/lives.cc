@@ -117,12 +117,13 @@ void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
   }
 }
 
-// The processes that have lied die, since others remember the lies; another process starts.
+// The processes that have lied die, since others remember the lies; another process starts, with another token.
 void Lives::end_lies(std::uint32_t host) {
   network_.lie(host, 0);
   for (SimProcess& process : cast_.processes) {
     if (process.alive && process.host == host && process.peer) stop(process, Death::kReset);
   }
+  cast_.tokens.repair(host, cast_.processes.size());
   queue_.push(now_ + plan_.heartbeat, What::kWake, kNoProcess, host);
 }
 

@@ -61,7 +61,10 @@ World::World(const Plan& plan, WorldOptions options)
     return std::ranges::find(plan.entries, fault, &Entry::fault) != plan.entries.end();
   };
   if (options_.scripted || has(Fault::kMute)) network_.watch_answers();
-  if (has(Fault::kLie)) network_.watch_words();
+  if (has(Fault::kLie)) {
+    network_.watch_words();
+    cast_.tokens.expect_repairs();
+  }
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
     cast_.hosts[host].gone = !takes_part(plan, host);
     chronicle_.report.peers += cast_.hosts[host].gone ? 0 : 1;

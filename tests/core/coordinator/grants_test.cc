@@ -204,6 +204,53 @@ TEST(SecuredRun, ARevokedTokenEvictsItsPeers) {
   EXPECT_NE(run.join(3, identity(1)).last<wire::Refused>(), nullptr);
 }
 
+// Rule 66.
+TEST(SecuredRun, ALiarThatJoinsAgainIsRefused) {
+  SecuredRun run;
+  run.found();
+  run.a->say(wire::Waiting{});
+  run.coordinator.run();
+  ASSERT_NE(run.a->last<wire::Evicted>(), nullptr);
+  EXPECT_EQ(run.a->last<wire::Evicted>()->status, Status::kProtocolError);
+  run.answer(*run.b);
+  const FarEnd& again = run.join(5, identity(1));
+  ASSERT_NE(again.last<wire::Refused>(), nullptr);
+  EXPECT_EQ(again.last<wire::Refused>()->status, Status::kRefused);
+  EXPECT_EQ(again.last<wire::Refused>()->text, "this peer has broken the protocol: it may join again in 10 s");
+  for (const std::uint8_t n : {std::uint8_t{6}, std::uint8_t{7}}) {  // with new keys
+    FarEnd& liar = run.join(n, identity(n));
+    EXPECT_NE(liar.last<wire::Waiting>(), nullptr);
+    liar.say(wire::Waiting{});
+    run.coordinator.run();
+  }
+  const FarEnd& other = run.join(8, identity(8));
+  ASSERT_NE(other.last<wire::Refused>(), nullptr);
+  EXPECT_NE(other.last<wire::Refused>()->text.find("admits nobody for another 10 s"), std::string::npos);
+  EXPECT_EQ(run.b->last<wire::Evicted>(), nullptr);  // a member with the same token stays
+}
+
+TEST(SecuredRun, ALiarWithATokenOfItsOwnStaysOutWithEveryKey) {
+  SecuredRun run;
+  Grant own{.id = kOther, .most_peers = 1, .name = "partner"};
+  run.coordinator.change_grants({team(), own});
+  FarEnd& liar = run.join(1, identity(1, kOther));
+  liar.say(wire::Waiting{});
+  run.coordinator.run();
+  ASSERT_NE(liar.last<wire::Evicted>(), nullptr);
+  EXPECT_NE(run.join(2, identity(2, kOther)).last<wire::Refused>(), nullptr);
+  EXPECT_NE(run.join(3, identity(3)).last<wire::Waiting>(), nullptr);
+}
+
+// A peer that is lost, or leaves, may join again at once.
+TEST(SecuredRun, ALostPeerIsNotExcluded) {
+  SecuredRun run;
+  run.found();
+  run.a->hang_up();
+  run.coordinator.run();
+  run.answer(*run.b);
+  EXPECT_NE(run.join(5, identity(1)).last<wire::Waiting>(), nullptr);
+}
+
 // A member stays; only newcomers need a token that is valid.
 TEST(SecuredRun, AnExpiredTokenEvictsNobody) {
   SecuredRun run;
