@@ -226,11 +226,16 @@ void Coordinator::Machine::on_leave(PeerId from, wire::Leave in) {
   changed_ = true;
 }
 
-// A stop is a request (rule 15): the next proposal decides.
+// A stop is a request (rule 15): the next proposal decides. A peer has a limited number of them (rule 67).
 void Coordinator::Machine::on_stop(PeerId from, const wire::StopRound& in) {
   if (in.status == Status::kCohortClosed && !participants_.closed_by_admit(in.key)) return;
-  on_done(from, rounds_.on_stop(from, in));
+  Rounds::DoneResult result = rounds_.on_stop(from, in);
+  const bool counts = result.stop || !result.misfits.empty();
+  on_done(from, std::move(result));
   changed_ = true;
+  if (!counts || participants_.use_stop(from)) return;
+  lose_violator(from, "stopped more than " + std::to_string(kMaxStopsAtOnce) + " rounds, and " +
+                          std::to_string(kStopsPerSecond) + " more in each second");
 }
 
 void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {

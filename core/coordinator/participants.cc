@@ -41,6 +41,11 @@ void Participants::add(PeerId peer, const std::string& name, const io::Address& 
   participant.network = network;
 }
 
+bool Participants::use_stop(PeerId peer) {
+  const auto at = all_.find(peer);
+  return at == all_.end() || at->second.stops.use(context_.now);
+}
+
 // ---- admit ----
 
 std::optional<Eviction> Participants::admit(PeerId from, wire::Admit in) {

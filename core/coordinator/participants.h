@@ -16,6 +16,7 @@
 #include "core/coordinator/context.h"
 #include "core/coordinator/membership.h"
 #include "core/coordinator/rounds.h"
+#include "core/coordinator/stop_allowance.h"
 #include "core/io/stream.h"
 #include "core/wire/message.h"
 
@@ -29,11 +30,12 @@ struct Participant {
   std::optional<Status> admit_cancelled;
   std::optional<wire::Leave> leave;
   Instant leave_since;
-  bool cut = false;       // out of the view; finishes the rounds that were kept for this leaver
+  bool cut = false;  // out of the view; finishes the rounds that were kept for this leaver
+  StopAllowance stops;
   std::string complaint;  // text of the peer's last report of a broken link, cut short
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(name, network, admit, admit_since, admit_cancelled, leave, leave_since, cut, complaint);
+    a.all(name, network, admit, admit_since, admit_cancelled, leave, leave_since, cut, stops, complaint);
   }
 };
 
@@ -60,6 +62,9 @@ class Participants {
   void add(PeerId peer, const std::string& name, const io::Address& network);
   void remove(PeerId peer) { all_.erase(peer); }
   void complain(PeerId peer, std::string complaint) { all_.at(peer).complaint = std::move(complaint); }
+
+  // The peer has stopped a round. False: it stops more than any program does (rule 67). A lost peer stops no more.
+  [[nodiscard]] bool use_stop(PeerId peer);
 
   // ---- admit ----
 

@@ -536,7 +536,8 @@ Rounds::DoneResult Rounds::on_stop(PeerId from, const wire::StopRound& stop) {
     return result;
   }
   asked_by_.add(from);
-  stops_.emplace(bundle, Stop{{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)}, from});
+  result.stop = wire::Verdict{stop.key, stop.attempt, stop.status, 0, cut_text(stop.text)};
+  stops_.emplace(bundle, Stop{*result.stop, from});
   return result;
 }
 

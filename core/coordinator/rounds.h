@@ -42,7 +42,7 @@ class Rounds {
   };
   struct DoneResult {
     std::vector<Committed> committed;   // one per group whose round commits with this message
-    std::optional<wire::Verdict> stop;  // for the next proposal: arguments or results differ
+    std::optional<wire::Verdict> stop;  // for the next proposal
     std::string violation;              // not empty: the sender breaks the protocol
     std::vector<Eviction> misfits;      // newcomers whose arguments differ, or whose state is ahead (rules 52, 53)
     struct Elected {

@@ -56,7 +56,10 @@ inline constexpr std::size_t kMaxQueuedControlBytes = 8U << 20U;  // queued cont
 inline constexpr std::uint32_t kMaxStrangers = 256;               // streams whose greeting has not ended
 inline constexpr std::uint32_t kMaxGrants = 1024;                 // run tokens that a coordinator knows
 inline constexpr std::uint32_t kMaxExclusions = 1024;             // tokens and keys that have broken the protocol
-inline constexpr std::uint32_t kMaxSuspects = 64;                 // remembered hosts of newcomers that did not answer
+// Rounds that one peer stops (rule 67): at once, twice as many as it can have waiting, and in each second for good.
+inline constexpr std::uint32_t kMaxStopsAtOnce = 2 * kMaxQueuedCalls;
+inline constexpr std::uint32_t kStopsPerSecond = 40;
+inline constexpr std::uint32_t kMaxSuspects = 64;  // remembered hosts of newcomers that did not answer
 inline constexpr std::uint32_t kMaxWaitingOfOne =
     kMaxMembers / 2;                                 // waiting newcomers of one network (core/io/lobby.h)
 inline constexpr std::uint32_t kMaxVerdicts = 4096;  // rounds named in one proposal or status
