@@ -182,8 +182,18 @@ def certificates(folder: Path, authority: str, name: str) -> lockstep.Certificat
     """A certificate for 127.0.0.1, as an administrator makes it; the authority is made if it is new."""
     if not (folder / f"{authority}.pem").exists():
         openssl(folder, "req", "-x509", *NEW_KEY, "/CN=us", "-keyout", f"{authority}.key", "-out", f"{authority}.pem")
-    openssl(folder, "req", *NEW_KEY, f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
-            "-keyout", f"{name}.key", "-out", f"{name}.csr")
+    openssl(
+        folder,
+        "req",
+        *NEW_KEY,
+        f"/CN={name}",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
+        "-keyout",
+        f"{name}.key",
+        "-out",
+        f"{name}.csr",
+    )
     sign = ["x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key"]
     openssl(folder, *sign, "-CAcreateserial", "-copy_extensions", "copy", "-out", f"{name}.pem")
     return lockstep.Certificates(folder / f"{name}.pem", folder / f"{name}.key", folder / f"{authority}.pem")
