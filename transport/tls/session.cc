@@ -57,8 +57,12 @@ BIO_METHOD* Session::socket_method() {
 }
 
 int Session::receive(char* into, int size) {
+  if (socket_is_dry_) return -1;
   const auto taken = ::recv(socket_, into, static_cast<std::size_t>(size), MSG_DONTWAIT);
-  if (taken > 0) return static_cast<int>(taken);
+  if (taken > 0) {
+    socket_is_dry_ = taken < size;  // the next call would find nothing
+    return static_cast<int>(taken);
+  }
   if (taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return -1;
   receive_error_ = taken == 0 ? kEnded : errno;
   return 0;
@@ -143,6 +147,7 @@ Session::Step Session::shake_hands() {
   if (done_) return Step::kDone;
   if (!hands_shaken_) {
     ERR_clear_error();
+    socket_is_dry_ = false;
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1) {
       if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return Step::kWantsRead;
@@ -245,6 +250,7 @@ std::error_code Session::error_after(int result) {
 std::size_t Session::read(std::span<const asio::mutable_buffer> into, std::error_code& error) {
   std::size_t all = 0;
   is_dry_ = false;
+  socket_is_dry_ = false;
   for (const asio::mutable_buffer& buffer : into) {
     for (std::size_t filled = 0; filled < buffer.size();) {
       if (all >= kMostInARow) return all;

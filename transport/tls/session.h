@@ -97,6 +97,7 @@ class Session {
   bool hands_shaken_ = false;
   bool done_ = false;
   bool is_dry_ = false;
+  bool socket_is_dry_ = false;   // the last call took fewer bytes than it could have taken
   bool wrong_key_ = false;       // the other side has shown another key than the token names
   int receive_error_ = 0;        // errno of the socket; kEnded: the other side has closed it
   std::string bad_certificate_;  // why the other side's is refused
