@@ -10,9 +10,9 @@ namespace {
 constexpr std::int64_t kNow = 1'798'000'000;
 
 TEST(Expiry, IsADurationFromNowOrATime) {
-  EXPECT_EQ(expiry_of("7d", kNow), kNow + 7 * 86'400);
-  EXPECT_EQ(expiry_of("4w", kNow), kNow + 28 * 86'400);
-  EXPECT_EQ(expiry_of("12h", kNow), kNow + 12 * 3600);
+  EXPECT_EQ(expiry_of("7d", kNow), kNow + std::int64_t{7} * 86'400);
+  EXPECT_EQ(expiry_of("4w", kNow), kNow + std::int64_t{28} * 86'400);
+  EXPECT_EQ(expiry_of("12h", kNow), kNow + std::int64_t{12} * 3600);
   EXPECT_EQ(expiry_of("30min", kNow), kNow + 1800);
   EXPECT_EQ(expiry_of("1.5h", kNow), kNow + 5400);
   EXPECT_EQ(expiry_of("90s", kNow), kNow + 90);

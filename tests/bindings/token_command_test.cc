@@ -65,8 +65,8 @@ TEST_F(TokenCommand, NewTakesNameRoleExpiryAndPeers) {
   const auto made = make("-a h:1 -a '[::1]:2' --name partner --role observer --expires 7d --peers 3");
   EXPECT_EQ(made.coordinators, (std::vector<std::string>{"h:1", "[::1]:2"}));
   EXPECT_EQ(made.role, io::Role::kObserver);
-  EXPECT_LE(made.expires, transport::utc_now() + 7 * 86'400);
-  EXPECT_GT(made.expires, transport::utc_now() + 6 * 86'400);
+  EXPECT_LE(made.expires, transport::utc_now() + std::int64_t{7} * 86'400);
+  EXPECT_GT(made.expires, transport::utc_now() + std::int64_t{6} * 86'400);
   const auto record = load().tokens.at(0);
   EXPECT_EQ(record.name, "partner");
   EXPECT_EQ(record.max_peers, 3U);
@@ -90,14 +90,14 @@ TEST_F(TokenCommand, WrongUsageChangesNothing) {
   const struct {
     const char* words;
     const char* says;
-  } kWrong[] = {{"-a host", "bad address 'host'"},
-                {"-a h:1 --expires tomorrow", "--expires 'tomorrow' is no time in the future such as 12h, 7d"},
-                {"-a h:1 --role root", "unknown value 'root'"},
-                {"-a h:1 --peers 0", "--peers"},
-                {"-a h:1 --peers 3 --once", "excludes"},
-                {"-a h:1 --nam x", "unknown option '--nam' of `new`; did you mean '--name'?"},
-                {"-a h:1 lks1_abc", "unknown argument 'lks1_...'"}};
-  for (const auto& [words, says] : kWrong) {
+  } wrong_ones[] = {{"-a host", "bad address 'host'"},
+                    {"-a h:1 --expires tomorrow", "--expires 'tomorrow' is no time in the future such as 12h, 7d"},
+                    {"-a h:1 --role root", "unknown value 'root'"},
+                    {"-a h:1 --peers 0", "--peers"},
+                    {"-a h:1 --peers 3 --once", "excludes"},
+                    {"-a h:1 --nam x", "unknown option '--nam' of `new`; did you mean '--name'?"},
+                    {"-a h:1 lks1_abc", "unknown argument 'lks1_...'"}};
+  for (const auto& [words, says] : wrong_ones) {
     const Ran ran = token("new", words);
     EXPECT_EQ(ran.code, 2) << words;
     EXPECT_THAT(ran.text, HasSubstr(says));

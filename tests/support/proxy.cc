@@ -240,7 +240,7 @@ std::optional<PeerId> Proxy::dialler_of(const Pipe& pipe) {
 
 void Proxy::listen_in() {
   const std::lock_guard lock(mutex_);
-  heard_.emplace();
+  heard_.emplace(Heard{{}, {}, -1});
 }
 
 std::vector<std::byte> Proxy::heard() const {

@@ -105,7 +105,7 @@ class Proxy {
   struct Heard {
     std::vector<std::byte> all;
     std::vector<std::byte> from_first_dialler;
-    int first_dialler = -1;  // its socket
+    int first_dialler;  // its socket; -1: none yet
   };
   std::optional<Heard> heard_;
   std::map<int, Pipe> pipes_;  // by the socket to read from

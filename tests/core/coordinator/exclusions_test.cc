@@ -44,7 +44,7 @@ TEST(Exclusions, AdmitAnIdentityWithoutAViolation) {
 TEST(Exclusions, APersonalTokenIsExcludedWithEveryKey) {
   Book book;
   book.personal(holder(1), Book::at(100));
-  for (const std::uint64_t key : {1, 2}) {
+  for (const std::uint64_t key : {1U, 2U}) {
     const auto error = book.exclusions.validate_join(holder(key), Book::at(103));
     ASSERT_TRUE(error);
     EXPECT_EQ(error->status, Status::kRefused);
