@@ -151,7 +151,7 @@ std::optional<Error> Access::listens_on(const io::Address& bound) {
   }
   if (auto error = validate_token_addresses(addresses_)) return error;
   if (options_.token_file.empty()) return std::nullopt;
-  const auto error = change_token_file(options_.token_file, [&](TokenFile& file) -> std::optional<Error> {
+  auto error = change_token_file(options_.token_file, [&](TokenFile& file) -> std::optional<Error> {
     file.addresses = addresses_;
     return std::nullopt;
   });

@@ -15,8 +15,8 @@
 namespace lockstep::transport {
 namespace {
 
-constexpr std::string_view kFile = "file:";
-constexpr std::string_view kVariable = "env:";
+constexpr std::string_view kFilePrefix = "file:";
+constexpr std::string_view kVariablePrefix = "env:";
 
 Error bad_coordinator(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
@@ -51,21 +51,21 @@ Result<Destination> by_token(std::string_view text) {
 }  // namespace
 
 Result<Destination> parse_coordinator(std::string_view text, const Protection& protection) {
-  if (text.starts_with(kFile)) {
-    const Result<std::string> line = first_line_of(std::string(text.substr(kFile.size())));
+  if (text.starts_with(kFilePrefix)) {
+    const Result<std::string> line = first_line_of(std::string(text.substr(kFilePrefix.size())));
     if (!line) return line.error();
-    if (line->starts_with(kFile) || line->starts_with(kVariable)) {
+    if (line->starts_with(kFilePrefix) || line->starts_with(kVariablePrefix)) {
       return bad_coordinator("the file names another file or a variable: write the run token or host:port into it");
     }
     return parse_coordinator(*line, protection);
   }
-  if (text.starts_with(kVariable)) {
-    const std::string name(text.substr(kVariable.size()));
+  if (text.starts_with(kVariablePrefix)) {
+    const std::string name(text.substr(kVariablePrefix.size()));
     const char* const value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') {
       return bad_coordinator(fmt::format("the variable {} is not set: export it with a run token or host:port", name));
     }
-    if (std::string_view(value).starts_with(kVariable)) {
+    if (std::string_view(value).starts_with(kVariablePrefix)) {
       return bad_coordinator(
           fmt::format("the variable {} names another variable: set it to a token or host:port", name));
     }

@@ -138,7 +138,7 @@ void Handshakes::refuse_plain(const io::Address& from) {
 }
 
 void Handshakes::drop(const GuestPtr& guest, Status status, const std::string& why) {
-  const GuestPtr keep = guest;  // `guest` may refer to an element of the list
+  const GuestPtr keep = guest;  // NOLINT(performance-unnecessary-copy-initialization): it may refer to the list
   forget(keep);
   std::error_code ignored;
   keep->socket.close(ignored);

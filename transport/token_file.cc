@@ -125,8 +125,8 @@ std::uint32_t max_peers_of(ObjectFields& fields) {
 }
 
 // Returns the fault; empty: the token is good.
-std::string read_token(Json object, std::size_t number, TokenRecord& token) {
-  ObjectFields fields(std::move(object), fmt::format("token {}: ", number));
+std::string read_token(Json object, std::size_t nth, TokenRecord& token) {
+  ObjectFields fields(std::move(object), fmt::format("token {}: ", nth));
   std::array<std::uint8_t, sizeof(std::uint64_t)> id{};
   fields.hex("id", id);
   for (const std::uint8_t byte : id) token.id.value = token.id.value << 8U | byte;

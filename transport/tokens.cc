@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kRoleNames[] = {"member", "observer"};
 static_assert(std::size(kRoleNames) == io::kRoleCount);
 
-Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
+Error unfit(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
 TokenRecord* record_of(TokenFile& file, io::TokenId id) {
   const auto found = std::ranges::find(file.tokens, id, &TokenRecord::id);
@@ -39,8 +39,8 @@ Error ambiguous(std::string_view which, const std::vector<TokenRecord>& tokens) 
   for (const TokenRecord& token : std::span(tokens).first(std::min(tokens.size(), kMost))) {
     ids += (ids.empty() ? "" : ", ") + wire::name_of(token.id);
   }
-  return invalid(fmt::format("'{}' names {} tokens ({}{}): give the whole id", which, tokens.size(), ids,
-                             tokens.size() > kMost ? ", ..." : ""));
+  return unfit(fmt::format("'{}' names {} tokens ({}{}): give the whole id", which, tokens.size(), ids,
+                           tokens.size() > kMost ? ", ..." : ""));
 }
 
 }  // namespace
@@ -76,16 +76,16 @@ TokenRecord random_token() {
 }
 
 std::optional<Error> validate_token_addresses(const std::vector<std::string>& addresses) {
-  if (addresses.empty()) return invalid("a token needs an address of the coordinator");
+  if (addresses.empty()) return unfit("a token needs an address of the coordinator");
   if (addresses.size() > kMaxTokenAddresses) {
-    return invalid(fmt::format("a token has at most {} addresses, not {}", kMaxTokenAddresses, addresses.size()));
+    return unfit(fmt::format("a token has at most {} addresses, not {}", kMaxTokenAddresses, addresses.size()));
   }
   for (const std::string& address : addresses) {
     if (address.size() > kMaxTokenAddressBytes) {
-      return invalid(fmt::format("an address in a token has at most {} bytes: '{}...' has {}", kMaxTokenAddressBytes,
-                                 plain(cut(address, 32)), address.size()));
+      return unfit(fmt::format("an address in a token has at most {} bytes: '{}...' has {}", kMaxTokenAddressBytes,
+                               plain(cut(address, 32)), address.size()));
     }
-    if (!is_plain(address)) return invalid(fmt::format("bad address '{}': it is no plain text", plain(address)));
+    if (!is_plain(address)) return unfit(fmt::format("bad address '{}': it is no plain text", plain(address)));
     if (const auto parsed = parse_destination(address); !parsed) return parsed.error();
   }
   return std::nullopt;
@@ -94,21 +94,21 @@ std::optional<Error> validate_token_addresses(const std::vector<std::string>& ad
 std::optional<Error> add_token(TokenFile& file, TokenRecord token) {
   LOCKSTEP_ASSERT(token.id.value != 0);
   if (file.tokens.size() >= kMaxTokens) {
-    return invalid(fmt::format("the list has {} tokens, and holds no more: begin a new file", file.tokens.size()));
+    return unfit(fmt::format("the list has {} tokens, and holds no more: begin a new file", file.tokens.size()));
   }
-  if (!is_plain(token.name)) return invalid("the name of a token is plain text: UTF-8 without control characters");
+  if (!is_plain(token.name)) return unfit("the name of a token is plain text: UTF-8 without control characters");
   if (token.name.size() > kMaxNameBytes) {
-    return invalid(fmt::format("the name of a token has {} bytes; at most {}", token.name.size(), kMaxNameBytes));
+    return unfit(fmt::format("the name of a token has {} bytes; at most {}", token.name.size(), kMaxNameBytes));
   }
   if (record_of(file, token.id) != nullptr) {
-    return invalid(fmt::format("there is a token {} already", wire::name_of(token.id)));
+    return unfit(fmt::format("there is a token {} already", wire::name_of(token.id)));
   }
   const auto has_name = [&](const TokenRecord& other) {
     return !token.name.empty() && other.name == token.name && !other.revoked;
   };
   if (const auto other = std::ranges::find_if(file.tokens, has_name); other != file.tokens.end()) {
-    return invalid(fmt::format("token {} has the name '{}': choose another name, or revoke that token",
-                               wire::name_of(other->id), token.name));
+    return unfit(fmt::format("token {} has the name '{}': choose another name, or revoke that token",
+                             wire::name_of(other->id), token.name));
   }
   file.tokens.push_back(std::move(token));
   return std::nullopt;
@@ -132,8 +132,8 @@ Result<io::TokenId> find_token(const TokenFile& file, std::string_view which) {
   if (found.empty()) found = all_that(file, begins);
   if (found.size() == 1) return found.front().id;
   if (found.size() > 1) return ambiguous(shown, found);
-  return invalid(fmt::format("there is no token '{}': give its name, its id or at least the first {} digits of its id",
-                             shown, kLeastPrefix));
+  return unfit(fmt::format("there is no token '{}': give its name, its id or at least the first {} digits of its id",
+                           shown, kLeastPrefix));
 }
 
 Result<TokenRecord> revoke_token(TokenFile& file, std::string_view which) {

@@ -36,7 +36,7 @@ std::error_code system_error(int number) { return {number, asio::error::get_syst
 // ---- the socket, as OpenSSL sees it ----
 
 BIO_METHOD* Session::socket_method() {
-  static BIO_METHOD* const method = [] {
+  static BIO_METHOD* const kMethod = [] {
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "lockstep stream");
     require(made != nullptr);
     BIO_meth_set_read(made, [](BIO* bio, char* into, int size) {
@@ -53,7 +53,7 @@ BIO_METHOD* Session::socket_method() {
     });
     return made;
   }();
-  return method;
+  return kMethod;
 }
 
 int Session::receive(char* into, int size) {
