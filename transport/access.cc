@@ -6,20 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "transport/address.h"
 #include "transport/clock.h"
 #include "transport/driver_mutant.h"
 #include "transport/token_file.h"
+#include "transport/utc_time.h"
 
 namespace lockstep::transport {
 namespace {
-
-std::int64_t seconds_since_1970() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // A number that changes with the file; 0: there is no such file.
 std::uint64_t change_of(const std::string& path) {
@@ -44,8 +40,14 @@ bool is_of_this_machine_only(const std::vector<io::Address>& hosts) {
   return !hosts.empty() && std::ranges::all_of(hosts, is_loopback);
 }
 
-bool is_any(const io::Address& address) {
-  return std::ranges::all_of(address.bytes, [](std::uint8_t byte) { return byte == 0; });
+// By which other machines reach a coordinator that listens here.
+std::vector<io::Address> reachable_at(const io::Address& bound) {
+  if (!is_every_address(bound)) return {bound};
+  std::vector<io::Address> own = {outward_address(io::Address::Family::kV4)};
+  const io::Address v6 = outward_address(io::Address::Family::kV6);
+  if (bound.family == io::Address::Family::kV6 && !is_loopback(v6)) own.push_back(v6);
+  for (io::Address& address : own) address.port = bound.port;
+  return own;
 }
 
 }  // namespace
@@ -110,7 +112,7 @@ std::vector<coordinator::Grant> Access::grants() const {
     return {by_certificate};
   }
   std::vector<coordinator::Grant> grants;
-  const std::int64_t today = seconds_since_1970();
+  const std::int64_t today = utc_now();
   for (const TokenRecord& token : file_.tokens) {
     if (state_of(token, today) == TokenState::kRevoked && !planted(DriverMutant::kRevokedStays)) continue;
     const Instant expires = token.expires == 0 ? kNever : now() + seconds(token.expires - today);
@@ -135,19 +137,12 @@ tls::Secrets Access::secrets() const {
 
 std::optional<Error> Access::listens_on(const io::Address& bound) {
   if (!is_secured() || by_certificates()) return std::nullopt;
-  std::vector<io::Address> own = {bound};
-  if (is_any(bound)) {
-    own = {outward_address(io::Address::Family::kV4)};
-    const io::Address v6 = outward_address(io::Address::Family::kV6);
-    if (bound.family == io::Address::Family::kV6 && !is_loopback(v6)) own.push_back(v6);
-    for (io::Address& address : own) address.port = bound.port;
-  }
   for (const std::string& host : options_.advertised) {
     const bool has_port = parse_destination(host).ok();
     addresses_.push_back(has_port ? host : fmt::format("{}:{}", host, bound.port));
   }
   if (addresses_.empty()) {
-    for (const io::Address& address : own) addresses_.push_back(address.text());
+    for (const io::Address& address : reachable_at(bound)) addresses_.push_back(address.text());
   }
   if (auto error = validate_token_addresses(addresses_)) return error;
   if (options_.token_file.empty()) return std::nullopt;
@@ -161,7 +156,7 @@ std::optional<Error> Access::listens_on(const io::Address& bound) {
 
 std::string Access::token() const {
   if (!is_secured() || by_certificates()) return {};
-  const std::int64_t today = seconds_since_1970();
+  const std::int64_t today = utc_now();
   const auto newest = std::ranges::find_if(file_.tokens.rbegin(), file_.tokens.rend(), [&](const TokenRecord& token) {
     return token.role == io::Role::kMember && state_of(token, today) == TokenState::kValid;
   });
@@ -197,14 +192,11 @@ io::Address outward_address(io::Address::Family family) {
   io::Address far;
   far.family = family;
   far.port = 9;
-  io::Address own;
-  own.family = family;
+  io::Address own = loopback_of(family);
   if (family == io::Address::Family::kV4) {
     far.bytes = {192, 0, 2, 1};
-    own.bytes = {127, 0, 0, 1};
   } else {
     far.bytes = {0x20, 0x01, 0x0d, 0xb8};
-    own.bytes.back() = 1;
   }
   const auto to = to_endpoint(far);
   const int probe = ::socket(to.protocol().family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);

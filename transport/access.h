@@ -27,8 +27,8 @@ struct AccessOptions {
 // Not thread-safe.
 class Access {
  public:
-  // `hosts`: the addresses that the coordinator listens on; none: all. Without a token file, a coordinator that listens
-  // on loopback addresses only needs no proof: its peers are programs of the same machine.
+  // `hosts`: the addresses that the coordinator listens on, or none if it listens on all. Without a token file, a
+  // coordinator that listens on loopback addresses only needs no proof: its peers are programs of the same machine.
   static Result<Access> open(AccessOptions options, const std::vector<io::Address>& hosts);
 
   [[nodiscard]] bool is_secured() const { return credentials_ != nullptr; }

@@ -107,6 +107,13 @@ std::vector<std::string> split_addresses(std::string_view text) {
 
 bool is_loopback(const io::Address& address) { return to_endpoint(address).address().is_loopback(); }
 
+io::Address loopback_of(io::Address::Family family) {
+  return family == io::Address::Family::kV4 ? to_address({asio::ip::address_v4::loopback(), 0})
+                                            : to_address({asio::ip::address_v6::loopback(), 0});
+}
+
+bool is_every_address(const io::Address& address) { return to_endpoint(address).address().is_unspecified(); }
+
 bool is_errno(const std::error_code& error, int number) {
   return error.value() == number &&
          (error.category() == asio::error::get_system_category() || error.category() == std::system_category());

@@ -38,6 +38,10 @@ io::Address parse_literal(std::string_view host, std::uint16_t port);
 
 // Whether only programs of this machine have the address.
 bool is_loopback(const io::Address& address);
+// 127.0.0.1 or ::1, with port 0.
+io::Address loopback_of(io::Address::Family family);
+// Whether a listener at this address listens on every address of its machine: 0.0.0.0 or [::].
+bool is_every_address(const io::Address& address);
 
 // Whether `error` is this errno. (asio has its own category, which does not compare with std::errc.)
 bool is_errno(const std::error_code& error, int number);

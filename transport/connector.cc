@@ -158,12 +158,10 @@ void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
 
 void Connector::on_connected(Socket& socket, tls::Session::Side side, const OnDialled& done) {
   if (!security_.credentials) return done(std::nullopt, {suit_to_path(socket), nullptr});
-  auto session = std::make_shared<std::unique_ptr<tls::Session>>(
-      std::make_unique<tls::Session>(security_.credentials, socket.native_handle(), side));
-  shake_hands(socket, **session, [this, &socket, session, done](std::error_code error) {
-    if (!error) return done(std::nullopt, {suit_to_path(socket), std::move(*session)});
-    const std::string& why = (*session)->why();
-    done(Failure{error, why.empty() ? error.message() : why}, {});
+  const auto session = std::make_shared<tls::Session>(security_.credentials, socket.native_handle(), side);
+  shake_hands(socket, *session, [this, &socket, session, done](std::error_code error) {
+    if (error) return done(Failure{error, session->words_of(error)}, {});
+    done(std::nullopt, {suit_to_path(socket), session});
   });
 }
 

@@ -54,7 +54,7 @@ class Connector {
   };
   struct Opened {
     Path path;
-    std::unique_ptr<tls::Session> tls;  // null: a plain stream
+    std::shared_ptr<tls::Session> tls;  // null: a plain stream
   };
   struct Failure {
     std::error_code error;

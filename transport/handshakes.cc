@@ -115,10 +115,7 @@ void Handshakes::on_first_bytes(const GuestPtr& guest, const std::shared_ptr<con
   guest->session = std::make_unique<tls::Session>(credentials, socket, tls::Session::Side::kAccepts);
   shake_hands(guest->socket, *guest->session, [this, guest, secured](std::error_code error) {
     if (guest->gone) return;
-    if (error) {
-      const std::string& why = guest->session->why();
-      return drop(guest, Status::kProtocolError, why.empty() ? error.message() : why);
-    }
+    if (error) return drop(guest, Status::kProtocolError, guest->session->words_of(error));
     forget(guest);
     secured(std::move(guest->socket), guest->from, std::move(guest->session));
   });

@@ -59,7 +59,7 @@ struct StreamSet::Stream {
   StreamId id;
   StreamSet& home;
   Socket socket;
-  std::unique_ptr<tls::Session> tls;          // null: plain
+  std::shared_ptr<tls::Session> tls;          // null: plain
   StreamPtr other;                            // the other end, if it is in this process: then there is no socket
   bool ended_in_order = false;                // with `other`: all that was written has arrived there
   bool open = false;                          // false: dialling
@@ -81,7 +81,7 @@ struct StreamSet::Stream {
 // Why a stream ended.
 std::string StreamSet::words_of(const Stream& stream, const std::error_code& error) {
   if (error == asio::error::eof) return {};
-  return stream.tls != nullptr && !stream.tls->why().empty() ? stream.tls->why() : error.message();
+  return stream.tls != nullptr ? stream.tls->words_of(error) : error.message();
 }
 
 StreamSet::StreamSet(asio::io_context& io, const Memory& memory, Connector::Options options, Log log,
@@ -328,17 +328,12 @@ bool StreamSet::advance() {
 
 void StreamSet::attempt_read(const StreamPtr& stream) {
   if (stream->other != nullptr) return attempt_local(stream, io::Direction::kRead);
-  const std::size_t asked = stream->into[0].size() + stream->into[1].size();
   std::error_code error;
-  const std::size_t bytes =
-      stream->tls != nullptr ? stream->tls->read(stream->into, error) : stream->socket.read_some(stream->into, error);
-  if (stream->tls != nullptr && stream->tls->pending() > 0 && !stream->write.waiting)
-    wait(stream, io::Direction::kWrite);
+  const std::size_t bytes = read_some(stream, error);
   if (error && stream->doomed) return end(stream, stream->doom_reason, std::move(stream->doom_text));
   if (would_block(error)) return wait(stream, io::Direction::kRead);
   if (error) return end(stream, close_reason(error), words_of(*stream, error));
   stream->read.lent = false;
-  stream->read.dry = stream->tls != nullptr ? stream->tls->is_dry() : bytes < asked;
   bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
   inputs_.push(io::ReadDone{stream->id, bytes});
 }
@@ -353,6 +348,18 @@ void StreamSet::attempt_write(const StreamPtr& stream) {
   if (stream->tls != nullptr && stream->tls->pending() > 0) wait(stream, io::Direction::kWrite);
   bytes_written_.fetch_add(bytes, std::memory_order_relaxed);
   inputs_.push(io::WriteDone{stream->id, bytes, written_by_now(bytes)});
+}
+
+std::size_t StreamSet::read_some(const StreamPtr& stream, std::error_code& error) {
+  if (stream->tls != nullptr) {
+    const std::size_t bytes = stream->tls->read(stream->into, error);
+    stream->read.dry = stream->tls->is_dry();
+    if (stream->tls->pending() > 0 && !stream->write.waiting) wait(stream, io::Direction::kWrite);
+    return bytes;
+  }
+  const std::size_t bytes = stream->socket.read_some(stream->into, error);
+  stream->read.dry = bytes < asio::buffer_size(stream->into);
+  return bytes;
 }
 
 std::size_t StreamSet::write_some(Stream& stream, std::error_code& error) {

@@ -100,6 +100,7 @@ class StreamSet {
   void on_waited(const StreamPtr& stream, io::Direction direction, const std::error_code& error);
   void attempt_read(const StreamPtr& stream);
   void attempt_write(const StreamPtr& stream);
+  std::size_t read_some(const StreamPtr& stream, std::error_code& error);
   std::size_t write_some(Stream& stream, std::error_code& error);
   void send_pending(const StreamPtr& stream);
   std::optional<io::Written> written_by_now(std::size_t bytes);

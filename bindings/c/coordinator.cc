@@ -1,5 +1,4 @@
 // A coordinator inside the caller's process.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -69,16 +68,11 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
 }
 
 // The address that a peer on this machine can connect to: "all addresses" is not one.
-io::Address from_here(io::Address address) {
-  const bool every =
-      std::all_of(address.bytes.begin(), address.bytes.end(), [](std::uint8_t byte) { return byte == 0; });
-  if (!every) return address;
-  if (address.family == io::Address::Family::kV4) {
-    address.bytes = {127, 0, 0, 1};
-  } else {
-    address.bytes.back() = 1;
-  }
-  return address;
+io::Address from_here(const io::Address& address) {
+  if (!transport::is_every_address(address)) return address;
+  io::Address here = transport::loopback_of(address.family);
+  here.port = address.port;
+  return here;
 }
 
 // Never repeats the text, which may be a secret.

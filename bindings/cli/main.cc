@@ -86,9 +86,9 @@ int wrong_usage(const CLI::ParseError& error, const CLI::App& app) {
 void hide_tokens(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
-    const std::size_t at = argument.find(wire::kRunTokenPrefix);
-    if (at == std::string_view::npos) continue;
-    std::fill(argv[i] + at + wire::kRunTokenPrefix.size(), argv[i] + argument.size(), '.');
+    const std::string shown = wire::redacted(argument);
+    const auto at = std::ranges::mismatch(argument, shown).in1 - argument.begin();
+    std::fill(argv[i] + at, argv[i] + argument.size(), '.');
   }
 }
 

@@ -24,7 +24,7 @@ void Exclusions::violated(const io::Identity& identity, bool personal, Instant n
   forget_old(now);
   if (personal) return exclude(entry_of({identity.token, {}}, now), now);
   exclude(entry_of({{}, identity.key}, now), now);
-  // Whoever holds a token can make any number of keys: the token itself counts, too.
+  // One token admits any number of keys. So the violations of all its keys count for the token.
   Entry& token = entry_of({identity.token, {}}, now);
   token.until = std::max(token.until, now);
   if (token.violations.size() == kViolationsOfToken) token.violations.erase(token.violations.begin());

@@ -27,7 +27,7 @@ class Exclusions {
   // A peer with this identity has broken the protocol. `personal`: its token is for one peer.
   void violated(const io::Identity& identity, bool personal, Instant now);
 
-  // Why nobody with this identity may join now, and for how long; nothing: it may.
+  // Returns the reason why an identity may not join now, with the time that is left. Empty if the identity may join.
   [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
 
   [[nodiscard]] std::size_t entries() const;

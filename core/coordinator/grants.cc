@@ -59,7 +59,7 @@ std::size_t Grants::peers_of(io::TokenId token) const {
 }
 
 // Rule 63: a token that is not proved gets the answer of a token that is not known, so that nobody learns which exist.
-std::optional<Error> Grants::validate(const io::Identity& identity, Instant now) const {
+std::optional<Error> Grants::validate_status_request(const io::Identity& identity, Instant now) const {
   if (!secured_) return std::nullopt;
   if (identity.key.is_none() || identity.token == io::TokenId{}) {
     return refusal(
@@ -78,12 +78,8 @@ std::optional<Error> Grants::validate(const io::Identity& identity, Instant now)
   return std::nullopt;
 }
 
-std::optional<Error> Grants::validate_status_request(const io::Identity& identity, Instant now) const {
-  return validate(identity, now);
-}
-
 std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant now) const {
-  if (auto error = validate(identity, now); error || !secured_) return error;
+  if (auto error = validate_status_request(identity, now); error || !secured_) return error;
   const Grant& grant = grants_.at(identity.token);
   if (grant.role != io::Role::kMember) {
     return refusal(text_of(grant.id) + " is for observers, which may ask for the status: join with another token");

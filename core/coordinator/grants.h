@@ -18,7 +18,7 @@
 
 namespace lockstep::coordinator {
 
-// What the holders of one run token may do.
+// The rights of one run token.
 struct Grant {
   io::TokenId id;
   io::Role role = io::Role::kMember;
@@ -37,7 +37,7 @@ class Grants {
  public:
   Grants(bool secured, const std::vector<Grant>& grants);
 
-  // Why nobody with this identity may join now, or ask for the status; nothing: it may.
+  // Return the reason why an identity may not join now, or may not ask for the status. Empty if it may.
   [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
   [[nodiscard]] std::optional<Error> validate_status_request(const io::Identity& identity, Instant now) const;
 
@@ -54,7 +54,7 @@ class Grants {
 
   // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
   [[nodiscard]] std::string token_of(PeerId peer) const;
-  // With which the peer has joined; nothing: without a token.
+  // Returns the identity with which the peer has joined. Empty if the peer has joined without a token.
   [[nodiscard]] std::optional<io::Identity> identity_of(PeerId peer) const;
   // Whether the token is for one peer at a time.
   [[nodiscard]] bool is_personal(io::TokenId token) const;
@@ -67,7 +67,6 @@ class Grants {
   }
 
  private:
-  [[nodiscard]] std::optional<Error> validate(const io::Identity& identity, Instant now) const;
   [[nodiscard]] std::size_t peers_of(io::TokenId token) const;
   [[nodiscard]] std::string text_of(io::TokenId token) const;
 

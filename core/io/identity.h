@@ -1,5 +1,5 @@
-// What a transport has proved about the other end of a stream. Core compares these values and never computes them: the
-// cryptography is in transport/tls/.
+// The identity that the other end of a stream has proved to the transport. Core compares these values and never
+// computes them: the cryptography is in transport/tls/.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct KeyDigest {
 // The public name of a run token; 0: no token. The token's secret never reaches core.
 using TokenId = Number<struct TokenName, std::uint64_t>;
 
-// What the holder of a token may do. An observer asks for the status of the run, and no more.
+// The rights of a token. An observer may ask for the status of the run, and has no other right.
 enum class Role : std::uint8_t { kMember, kObserver };
 inline constexpr std::uint8_t kRoleCount = 2;
 
@@ -36,7 +36,7 @@ inline constexpr std::uint8_t kRoleCount = 2;
 struct Identity {
   KeyDigest key;        // the other end holds the private key
   TokenId token;        // the token that the other end named; 0: none
-  bool proved = false;  // the other end has shown that it holds the secret of this token, which is one of ours
+  bool proved = false;  // the other end holds the secret of this token, and the token is one of ours
 
   auto operator<=>(const Identity&) const = default;
   template <typename Archive>

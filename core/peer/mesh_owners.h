@@ -74,7 +74,7 @@ class LinkOwner {
   virtual void on_direct_caller(PeerId from) = 0;
   // The same, for point-to-point transfers; or the peer has asked this peer, which has the smaller id, to dial.
   virtual void on_transfer_caller(PeerId from) = 0;
-  // The key of a member; null: it is in no view that is in use or proposed.
+  // Returns the key of a member. Null if no view that is in use or proposed names the peer.
   [[nodiscard]] virtual const io::KeyDigest* find_key(PeerId peer) const = 0;
   // Whether a round waits for a link that is not needed all the time.
   [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;

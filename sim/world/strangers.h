@@ -25,7 +25,7 @@ namespace lockstep::sim {
 class StrangersHost {
  public:
   virtual ~StrangersHost() = default;
-  // The process that listens on the host that they attack; nothing: none does.
+  // Returns the process that listens on the attacked host. Empty if no process listens there.
   struct Target {
     io::Address address;
     PeerId peer;  // nobody: the coordinator

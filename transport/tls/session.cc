@@ -144,8 +144,8 @@ Session::Step Session::handshake() {
 }
 
 Session::Step Session::shake_hands() {
-  if (done_) return Step::kDone;
-  if (!hands_shaken_) {
+  if (phase_ == Phase::kDone) return Step::kDone;
+  if (phase_ == Phase::kShakesHands) {
     ERR_clear_error();
     socket_is_dry_ = false;
     const int result = SSL_do_handshake(ssl_.get());
@@ -153,7 +153,7 @@ Session::Step Session::shake_hands() {
       if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return Step::kWantsRead;
       return fail(words_of_failure());
     }
-    hands_shaken_ = true;
+    phase_ = Phase::kProves;
     if (side_ == Side::kDialsCoordinator) send_proof();
   }
   if (side_ == Side::kAccepts && credentials_->asks_for_proof()) {
@@ -162,12 +162,12 @@ Session::Step Session::shake_hands() {
       const asio::mutable_buffer rest = asio::buffer(proof_) + proof_read_;
       const std::size_t bytes = read({&rest, 1}, error);
       if (error == asio::error::would_block) return Step::kWantsRead;
-      if (error) return fail(why_.empty() ? error.message() : why_);
+      if (error) return fail(words_of(error));
       proof_read_ += bytes;
     }
     if (!take_proof()) return fail("it begins like no Lockstep peer");
   }
-  done_ = true;
+  phase_ = Phase::kDone;
   return Step::kDone;
 }
 
@@ -329,7 +329,7 @@ std::error_code Session::flush() {
 }
 
 std::vector<std::byte> Session::finish() {
-  if (done_) {
+  if (phase_ == Phase::kDone) {
     ERR_clear_error();
     SSL_shutdown(ssl_.get());
     ERR_clear_error();

@@ -68,8 +68,10 @@ class Session {
   // Says that no more bytes follow. Returns what is still to be sent; the session is not used any more.
   std::vector<std::byte> finish();
 
-  // Why the stream is broken, in words, where the error's own words say too little; else empty.
-  [[nodiscard]] const std::string& why() const { return why_; }
+  // Why the stream is broken. `error`: what the last call has returned.
+  [[nodiscard]] std::string words_of(const std::error_code& error) const {
+    return why_.empty() ? error.message() : why_;
+  }
 
  private:
   static BIO_METHOD* socket_method();
@@ -94,8 +96,8 @@ class Session {
   Side side_;
   SslPtr ssl_;
   io::Identity identity_;
-  bool hands_shaken_ = false;
-  bool done_ = false;
+  enum class Phase : std::uint8_t { kShakesHands, kProves, kDone };
+  Phase phase_ = Phase::kShakesHands;
   bool is_dry_ = false;
   bool socket_is_dry_ = false;   // the last call took fewer bytes than it could have taken
   bool wrong_key_ = false;       // the other side has shown another key than the token names

@@ -488,7 +488,8 @@ typedef struct lockstep_result {
 /* Joins a run. Blocks until the members have admitted this peer (founders: at once). Once per communicator. timeout_ms:
  * above 0, or LOCKSTEP_FOREVER. `coordinator` is one of:
  *   "lks1_..."      a run token, as `lockstep coordinator` prints it: TLS 1.3 on all streams, to this coordinator only
- *   "host:port"     without TLS ("[IPv6 address]:port"; or several with commas): on this machine only, or `insecure`
+ *   "host:port"     ("[IPv6 address]:port"; or several with commas) with options.certificates; or without TLS: on this
+ *                   machine only, or options.insecure
  *   "file:PATH"     a file whose first line is one of these
  *   "env:NAME"      a variable of the environment with one of these
  *
