@@ -201,6 +201,8 @@ constexpr Reason kUnreached[] = {
      "a neighbour's Done is on its way while one proposal is installed and the next one is made"},
     {kRoundMessage, "starting flowing", "AskDigests",
      "a peer was a source when the round was given up and is a receiver in the next attempt; a late question arrives"},
+    {kRoundMessage, "to-come", "AskPieces",
+     "a receiver asks for pieces in the next attempt of a sync before the source has heard that this attempt begins"},
     {kRoundMessage, "starting", "AskPieces",
      "a receiver has no pieces yet: the question belongs to an earlier attempt, in which the peer was a source"},
     {kRoundMessage, "done", "PieceDigests",
