@@ -367,7 +367,7 @@ std::size_t StreamSet::write_some(Stream& stream, std::error_code& error) {
   if (stream.tls != nullptr) {
     // Encrypted bytes cannot go on another stream any more, as those in the kernel.
     const std::size_t most = stream.unsent.is_set() ? UnsentLimit::kLeast : UnsentLimit::kMost;
-    return stream.tls->write(from, most, scratch_, error);
+    return stream.tls->write(from, most, error);
   }
   const std::size_t bytes = stream.socket.write_some(from, error);
   stream.write.dry = bytes < asio::buffer_size(from);

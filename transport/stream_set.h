@@ -121,7 +121,6 @@ class StreamSet {
   Connector connector_;
   CongestionUse congestion_use_;
   GracefulCloser closer_;
-  tls::Scratch scratch_{};
   io::StreamNames accepted_names_ = io::StreamNames::for_accepting();
   std::unordered_map<std::uint64_t, StreamPtr> streams_;
   Fifo<io::Input> inputs_;

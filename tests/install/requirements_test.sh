@@ -12,8 +12,10 @@ if "$cmake" -S "$source" -B "$work/build" -DCMAKE_IGNORE_PATH=/usr/include -DLOC
   exit 1
 fi
 line=$(grep 'apt-get install' "$work/log") || { cat "$work/log"; echo "FAILED: it does not say what to install"; exit 1; }
-for package in libasio-dev libcli11-dev libfmt-dev libhwy-dev libssl-dev libtomlplusplus-dev libxxhash-dev \
-  nlohmann-json3-dev libgmock-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
+kinds=()
+if [[ $(uname -m) == x86_64 ]]; then kinds=(libipsec-mb-dev); fi
+for package in "${kinds[@]}" libasio-dev libcli11-dev libfmt-dev libhwy-dev libssl-dev libtomlplusplus-dev \
+  libxxhash-dev nlohmann-json3-dev libgmock-dev libgtest-dev librapidcheck-dev libbenchmark-dev; do
   if [[ " $line " != *" $package "* ]]; then printf 'FAILED: "%s" does not name %s\n' "$line" "$package"; exit 1; fi
 done
 if [[ " $line " == *" g++ "* ]]; then printf 'FAILED: "%s" names g++, which is there\n' "$line"; exit 1; fi

@@ -156,6 +156,7 @@ void write_corpus(const std::filesystem::path& folder) {
     save(folder / "coordinator_machine" / name, play_seed(seed));
     save(folder / "peer_machine" / name, play_seed(seed));
     save(folder / "plan" / name, play_seed(seed));
+    save(folder / "tls_records" / name, play_seed(seed));
   }
   peer::Options peer;
   peer.id = {1, 2};

@@ -70,7 +70,7 @@ TEST_F(Certificates, AnotherAuthoritysMemberIsRefusedByBothSides) {
   tls::CertificateFiles files = other.sign("b", "DNS:b.example");
   EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("certificate of the other side is refused"));
   files.authority = folder / "ours.pem";  // trusts the coordinator, which does not trust it
-  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("unknown ca"));
+  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("unknown CA"));
   EXPECT_EQ(server->snapshot().admitted, 0U);
 }
 

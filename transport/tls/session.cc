@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <asio/error.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -15,16 +17,18 @@
 namespace lockstep::transport::tls {
 namespace {
 
-// Bytes that one call takes from the socket: several records.
-constexpr std::size_t kReceiveBytes = 65'536;
-// The most bytes that one read() takes, so that streams take turns.
+// The most bytes that one call takes from the socket.
+constexpr std::size_t kMostReceived = std::size_t{8} * kRecordBytes;
+// One read() takes up to so many bytes and records, so that streams take turns.
 constexpr std::size_t kMostInARow = std::size_t{16} * kRecordBytes;
+constexpr int kMostRecordsInARow = 64;
 
 // In place of an errno.
 constexpr int kEnded = -1;
 
 // The first message of a dialler to a coordinator: this word, the token's id and the MAC.
 constexpr std::string_view kProofWord = "LKSPROOF";
+constexpr std::size_t kProofBytes = 48;
 
 // RFC 9266 names it.
 constexpr std::string_view kBinding = "EXPORTER-Channel-Binding";
@@ -41,12 +45,14 @@ BIO_METHOD* Session::socket_method() {
     require(made != nullptr);
     BIO_meth_set_read(made, [](BIO* bio, char* into, int size) {
       BIO_clear_retry_flags(bio);
-      const int taken = static_cast<Session*>(BIO_get_data(bio))->receive(into, size);
+      const int taken = static_cast<Session*>(BIO_get_data(bio))->give_openssl(into, size);
       if (taken < 0) BIO_set_retry_read(bio);
       return taken;
     });
     BIO_meth_set_write(made, [](BIO* bio, const char* from, int size) {
-      return static_cast<Session*>(BIO_get_data(bio))->append(from, size);
+      const std::span bytes(from, static_cast<std::size_t>(size));
+      static_cast<Session*>(BIO_get_data(bio))->out_.append(std::as_bytes(bytes));
+      return size;
     });
     BIO_meth_set_ctrl(made, [](BIO*, int command, long, void*) -> long {  // NOLINT(google-runtime-int)
       return command == BIO_CTRL_FLUSH ? 1 : 0;
@@ -56,27 +62,39 @@ BIO_METHOD* Session::socket_method() {
   return kMethod;
 }
 
-int Session::receive(char* into, int size) {
-  if (socket_is_dry_) return -1;
-  const auto taken = ::recv(socket_, into, static_cast<std::size_t>(size), MSG_DONTWAIT);
+// Takes `least` bytes or more from the socket. False: none are there, or none will come.
+bool Session::receive(std::size_t least) {
+  if (socket_is_dry_ || receive_error_ != 0) return false;
+  const std::span<std::byte> room = in_.room(std::max(least, receive_bytes_));
+  const auto taken = ::recv(socket_, room.data(), room.size(), MSG_DONTWAIT);
   if (taken > 0) {
-    socket_is_dry_ = taken < size;  // the next call would find nothing
-    return static_cast<int>(taken);
+    const auto bytes = static_cast<std::size_t>(taken);
+    in_.added(bytes);
+    socket_is_dry_ = bytes < room.size();  // the next call would find nothing
+    if (!socket_is_dry_) receive_bytes_ = std::min(2 * receive_bytes_, kMostReceived);
+    return true;
   }
-  if (taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return -1;
-  receive_error_ = taken == 0 ? kEnded : errno;
-  return 0;
+  if (taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    socket_is_dry_ = true;
+  } else {
+    receive_error_ = taken == 0 ? kEnded : errno;
+  }
+  return false;
 }
 
-int Session::append(const char* from, int size) {
-  const auto* const bytes = reinterpret_cast<const std::byte*>(from);
-  out_.insert(out_.end(), bytes, bytes + size);
-  return size;
+// OpenSSL asks for no byte beyond the handshake.
+int Session::give_openssl(char* into, int size) {
+  if (in_.empty() && !receive(1)) return receive_error_ == 0 ? -1 : 0;
+  const std::size_t bytes = std::min(in_.size(), static_cast<std::size_t>(size));
+  std::memcpy(into, in_.bytes().data(), bytes);
+  in_.drop(bytes);
+  return static_cast<int>(bytes);
 }
 
 void Session::prepare(SSL_CTX* context) {
   SSL_CTX_set_cert_verify_callback(context, &Session::on_verify, nullptr);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_keylog_callback(context, &Session::on_secret);
 }
 
 Session::Session(std::shared_ptr<const Credentials> credentials, int socket, Side side)
@@ -88,8 +106,6 @@ Session::Session(std::shared_ptr<const Credentials> credentials, int socket, Sid
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
-  SSL_set_read_ahead(ssl_.get(), 1);
-  SSL_set_default_read_buffer_len(ssl_.get(), kReceiveBytes);
   if (side == Side::kAccepts) {
     SSL_set_accept_state(ssl_.get());
   } else {
@@ -107,7 +123,9 @@ int Session::on_verify(X509_STORE_CTX* chain, void* /*nothing*/) {
   session.identity_.key = digest_of(X509_STORE_CTX_get0_cert(chain));
   const auto& wanted = session.credentials_->coordinator_key();
   if (session.side_ == Side::kDialsCoordinator && wanted && *wanted != session.identity_.key) {
-    session.wrong_key_ = true;
+    session.refused_because_ =
+        "the coordinator shows another key than the run token names: the token is of another coordinator, or somebody "
+        "intercepts the connection";
     X509_STORE_CTX_set_error(chain, X509_V_ERR_CERT_REJECTED);
     return 0;
   }
@@ -124,11 +142,12 @@ bool Session::demands_certificate() const {
 // 1: the authority has signed it, and it is that of a coordinator where one is dialled.
 int Session::judge_certificate(X509_STORE_CTX* chain) {
   if (X509_verify_cert(chain) != 1) {
-    bad_certificate_ = X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
+    refused_because_ = std::string("the certificate of the other side is refused: ") +
+                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
     return 0;
   }
   if (side_ == Side::kDialsCoordinator && !credentials_->is_for_coordinator(X509_STORE_CTX_get0_cert(chain))) {
-    bad_certificate_ = "it does not name the host that was dialled";
+    refused_because_ = "the certificate of the other side is refused: it does not name the host that was dialled";
     X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
     return 0;
   }
@@ -144,31 +163,52 @@ Session::Step Session::handshake() {
 }
 
 Session::Step Session::shake_hands() {
-  if (phase_ == Phase::kDone) return Step::kDone;
+  socket_is_dry_ = false;
   if (phase_ == Phase::kShakesHands) {
     ERR_clear_error();
-    socket_is_dry_ = false;
     const int result = SSL_do_handshake(ssl_.get());
     if (result != 1) {
       if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ) return Step::kWantsRead;
       return fail(words_of_failure());
     }
+    begin_records();
     phase_ = Phase::kProves;
     if (side_ == Side::kDialsCoordinator) send_proof();
   }
-  if (side_ == Side::kAccepts && credentials_->asks_for_proof()) {
-    while (proof_read_ < kProofBytes) {
-      std::error_code error;
-      const asio::mutable_buffer rest = asio::buffer(proof_) + proof_read_;
-      const std::size_t bytes = read({&rest, 1}, error);
-      if (error == asio::error::would_block) return Step::kWantsRead;
-      if (error) return fail(words_of(error));
-      proof_read_ += bytes;
-    }
-    if (!take_proof()) return fail("it begins like no Lockstep peer");
+  if (phase_ == Phase::kProves) {
+    const bool is_asked = side_ == Side::kAccepts && credentials_->asks_for_proof();
+    if (const Step step = is_asked ? receive_proof() : Step::kDone; step != Step::kDone) return step;
+    phase_ = Phase::kDone;
+    ssl_.reset();
   }
-  phase_ = Phase::kDone;
   return Step::kDone;
+}
+
+// What OpenSSL tells about its secrets is "NAME RANDOM SECRET", the last two in hexadecimal digits.
+void Session::on_secret(const SSL* ssl, const char* line) {
+  auto& session = *static_cast<Session*>(SSL_get_app_data(ssl));
+  const std::string_view text(line);
+  const bool of_client = text.starts_with("CLIENT_TRAFFIC_SECRET_0 ");
+  if (!of_client && !text.starts_with("SERVER_TRAFFIC_SECRET_0 ")) return;
+  TrafficSecret& secret = of_client ? session.secrets_.client : session.secrets_.server;
+  const std::string_view digits = text.substr(text.rfind(' ') + 1);
+  LOCKSTEP_ASSERT(digits.size() == 2 * secret.size());  // all our ciphers have SHA-256
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    std::uint8_t byte = 0;
+    const char* const at = digits.data() + 2 * i;
+    LOCKSTEP_ASSERT(std::from_chars(at, at + 2, byte, 16).ptr == at + 2);
+    secret[i] = std::byte{byte};
+  }
+}
+
+void Session::begin_records() {
+  LOCKSTEP_ASSERT(SSL_has_pending(ssl_.get()) == 0);
+  const bool is_chacha = SSL_CIPHER_get_id(SSL_get_current_cipher(ssl_.get())) == TLS1_3_CK_CHACHA20_POLY1305_SHA256;
+  const Cipher cipher = is_chacha ? Cipher::kChaCha20Poly1305 : Cipher::kAes128Gcm;
+  const bool accepts = side_ == Side::kAccepts;
+  reader_.emplace(cipher, accepts ? secrets_.client : secrets_.server);
+  writer_.emplace(cipher, accepts ? secrets_.server : secrets_.client, credentials_->rekey_bytes() / kRecordBytes);
+  OPENSSL_cleanse(&secrets_, sizeof(secrets_));
 }
 
 Session::Step Session::fail(std::string why) {
@@ -178,11 +218,7 @@ Session::Step Session::fail(std::string why) {
 
 std::string Session::words_of_failure() {
   const std::string reason = take_error();
-  if (wrong_key_) {
-    return "the coordinator shows another key than the run token names: the token is of another coordinator, or "
-           "somebody intercepts the connection";
-  }
-  if (!bad_certificate_.empty()) return "the certificate of the other side is refused: " + bad_certificate_;
+  if (!refused_because_.empty()) return refused_because_;
   if (receive_error_ == kEnded) {
     return "closed during the TLS handshake: the other side may speak no TLS, or has no room for strangers";
   }
@@ -202,13 +238,28 @@ Mac Session::mac_with(const Secret& secret, io::TokenId id) {
 
 void Session::send_proof() {
   const Credentials::Token& token = credentials_->token();
-  std::memcpy(proof_.data(), kProofWord.data(), kProofWord.size());
-  for (unsigned i = 0; i < 8; ++i) proof_[kProofWord.size() + i] = static_cast<std::byte>(token.id.value >> (8 * i));
+  std::array<std::byte, kProofBytes> proof{};
+  std::memcpy(proof.data(), kProofWord.data(), kProofWord.size());
+  for (unsigned i = 0; i < 8; ++i) proof[kProofWord.size() + i] = static_cast<std::byte>(token.id.value >> (8 * i));
   if (token.id.value != 0) {
     const Mac mac = mac_with(token.secret, token.id);
-    std::ranges::copy(mac, proof_.begin() + 16);
+    std::ranges::copy(mac, proof.begin() + 16);
   }
-  encrypt(proof_);
+  writer_->write(proof, out_);
+}
+
+Session::Step Session::receive_proof() {
+  std::array<std::byte, kProofBytes> bytes{};
+  while (proof_.size() < kProofBytes) {
+    std::error_code error;
+    const asio::mutable_buffer rest = asio::buffer(bytes, kProofBytes - proof_.size());
+    const std::size_t size = read({&rest, 1}, error);
+    if (error == asio::error::would_block) return Step::kWantsRead;
+    if (error) return fail(words_of(error));
+    proof_.insert(proof_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+  }
+  if (!take_proof()) return fail("it begins like no Lockstep peer");
+  return Step::kDone;
 }
 
 bool Session::take_proof() {
@@ -231,112 +282,76 @@ bool Session::take_proof() {
 
 // ---- bytes ----
 
-std::error_code Session::error_after(int result) {
-  switch (SSL_get_error(ssl_.get(), result)) {
-    case SSL_ERROR_WANT_READ: return asio::error::would_block;
-    case SSL_ERROR_ZERO_RETURN: return asio::error::eof;
+std::error_code Session::error_after(RecordReader::Outcome outcome) {
+  switch (outcome) {
+    case RecordReader::Outcome::kEnd: return asio::error::eof;
+    case RecordReader::Outcome::kBroken: why_ = "TLS: " + reader_->why(); return asio::error::connection_aborted;
     default: break;
   }
-  const std::string reason = take_error();
-  if (receive_error_ == kEnded) {
-    why_ = "cut off without an end of TLS";
-    return asio::error::connection_reset;
-  }
-  if (receive_error_ != 0) return system_error(receive_error_);
-  why_ = "TLS: " + reason;
-  return asio::error::connection_aborted;
+  if (receive_error_ == 0) return asio::error::would_block;
+  if (receive_error_ != kEnded) return system_error(receive_error_);
+  why_ = "cut off without an end of TLS";
+  return asio::error::connection_reset;
 }
 
 std::size_t Session::read(std::span<const asio::mutable_buffer> into, std::error_code& error) {
-  std::size_t all = 0;
   is_dry_ = false;
   socket_is_dry_ = false;
-  for (const asio::mutable_buffer& buffer : into) {
-    for (std::size_t filled = 0; filled < buffer.size();) {
-      if (all >= kMostInARow) return all;
-      ERR_clear_error();
-      std::size_t bytes = 0;
-      auto* const at = static_cast<std::byte*>(buffer.data()) + filled;
-      const int result = SSL_read_ex(ssl_.get(), at, buffer.size() - filled, &bytes);
-      if (result != 1) {
-        const std::error_code why = error_after(result);
-        is_dry_ = why == asio::error::would_block;
-        if (all == 0) error = why;  // otherwise the next call finds the same
-        return all;
-      }
-      filled += bytes;
-      all += bytes;
+  Destination to(into);
+  std::size_t all = 0;
+  for (int records = 0; !to.at_end() && all < kMostInARow && records < kMostRecordsInARow;) {
+    const RecordReader::Step step = reader_->read(in_, to);
+    switch (step.outcome) {
+      case RecordReader::Outcome::kKeyRequested: writer_->update_key(out_); [[fallthrough]];
+      case RecordReader::Outcome::kContent:
+        all += step.bytes;
+        ++records;
+        continue;
+      case RecordReader::Outcome::kIncomplete:
+        if (receive(RecordReader::wanted(in_))) continue;
+        break;
+      case RecordReader::Outcome::kEnd:
+      case RecordReader::Outcome::kBroken: break;
     }
+    const std::error_code why = error_after(step.outcome);
+    is_dry_ = why == asio::error::would_block;
+    if (all == 0) error = why;  // otherwise the next call finds the same
+    return all;
+  }
+  if (all == 0 && !to.at_end()) {
+    why_ = "TLS: many records came that hold nothing";
+    error = asio::error::connection_aborted;
   }
   return all;
 }
 
-// OpenSSL encrypts from where the bytes are, and appends the record to out_, which takes all: so it always succeeds.
-void Session::encrypt(std::span<const std::byte> record) {
-  if (since_rekey_ >= credentials_->rekey_bytes() && !planted(DriverMutant::kNeverRekeys)) {
-    since_rekey_ = 0;
-    require(SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
-  }
-  ERR_clear_error();
-  std::size_t bytes = 0;
-  LOCKSTEP_ASSERT(SSL_write_ex(ssl_.get(), record.data(), record.size(), &bytes) == 1 && bytes == record.size());
-  since_rekey_ += bytes;
-}
-
-std::size_t Session::write(std::span<const asio::const_buffer> from, std::size_t most, Scratch& scratch,
-                           std::error_code& error) {
+std::size_t Session::write(std::span<const asio::const_buffer> from, std::size_t most, std::error_code& error) {
   error = flush();
   if (error) return 0;
-  std::size_t taken = 0;
-  std::size_t staged = 0;
-  const auto encrypt_staged = [&] {
-    if (staged > 0) encrypt(std::span(scratch).first(std::exchange(staged, 0)));
-  };
-  for (const asio::const_buffer& buffer : from) {
-    std::span<const std::byte> left(static_cast<const std::byte*>(buffer.data()), buffer.size());
-    left = left.first(std::min(left.size(), most - taken));
-    taken += left.size();
-    while (!left.empty()) {
-      if (staged == 0 && left.size() >= kRecordBytes) {
-        encrypt(left.first(kRecordBytes));
-        left = left.subspan(kRecordBytes);
-        continue;
-      }
-      const std::size_t fits = std::min(left.size(), kRecordBytes - staged);
-      std::memcpy(scratch.data() + staged, left.data(), fits);
-      staged += fits;
-      left = left.subspan(fits);
-      if (staged == kRecordBytes) encrypt_staged();
-    }
-  }
-  encrypt_staged();
+  Source source(from);
+  const std::size_t taken = writer_->write(source, most, out_);
   error = flush();
   if (error == asio::error::would_block) error = {};
   return error ? 0 : taken;
 }
 
 std::error_code Session::flush() {
-  while (sent_ < out_.size()) {
-    const auto sent = ::send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (!out_.empty()) {
+    const auto sent = ::send(socket_, out_.bytes().data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return asio::error::would_block;
     if (sent < 0) return system_error(errno);
-    sent_ += static_cast<std::size_t>(sent);
+    out_.drop(static_cast<std::size_t>(sent));
   }
-  out_.clear();
-  sent_ = 0;
   return {};
 }
 
 std::vector<std::byte> Session::finish() {
-  if (phase_ == Phase::kDone) {
-    ERR_clear_error();
-    SSL_shutdown(ssl_.get());
-    ERR_clear_error();
+  if (writer_) {
+    const std::optional<Alert> broken = reader_->why().empty() ? Alert::kCloseNotify : reader_->alert();
+    if (broken) writer_->write_alert(*broken, out_);
   }
-  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(sent_));
-  sent_ = 0;
-  return std::move(out_);
+  return {out_.bytes().begin(), out_.bytes().end()};
 }
 
 }  // namespace lockstep::transport::tls

@@ -1,8 +1,7 @@
 // TLS 1.3 on one stream: the handshake, the proof of a run token, and encryption of what the stream carries.
 //
-// asio's ssl::stream encrypts one record in an operation and copies gathered writes. A Session reads from the socket
-// straight into OpenSSL's buffer, and sends several records in one call. It never blocks, and never waits: its owner
-// calls again when the socket is ready.
+// OpenSSL makes the handshake; what follows it goes through the records of transport/tls/records.h, several in one call
+// of the system. A Session never blocks, and never waits: its owner calls again when the socket is ready.
 #pragma once
 
 #include <array>
@@ -10,28 +9,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "core/io/identity.h"
+#include "transport/tls/byte_queue.h"
 #include "transport/tls/credentials.h"
+#include "transport/tls/records.h"
 
 namespace lockstep::transport::tls {
-
-// Of TLS: the most bytes in one record.
-inline constexpr std::size_t kRecordBytes = 16'384;
-
-// Memory in which small slices become one record. Sessions that one thread uses at a time may share it.
-using Scratch = std::array<std::byte, kRecordBytes>;
 
 // Not thread-safe: used by the owner of the reactor's loop only. The socket must outlive it.
 class Session {
  public:
   enum class Side : std::uint8_t { kDialsPeer, kDialsCoordinator, kAccepts };
 
-  // Makes the context judge certificates as sessions do; for the constructor of the credentials.
+  // Makes the context judge certificates as sessions do, and hand them its secrets; for the constructor of the
+  // credentials.
   static void prepare(SSL_CTX* context);
 
   // `socket`: connected and non-blocking. Throws std::bad_alloc.
@@ -58,10 +56,9 @@ class Session {
 
   // Encrypts up to `most` bytes of the buffers, and sends what the socket takes. Returns the number of bytes that were
   // encrypted: their memory is free again. Error would_block: earlier bytes are pending, and none was encrypted.
-  std::size_t write(std::span<const asio::const_buffer> from, std::size_t most, Scratch& scratch,
-                    std::error_code& error);
+  std::size_t write(std::span<const asio::const_buffer> from, std::size_t most, std::error_code& error);
   // Encrypted bytes that the socket has not taken yet.
-  [[nodiscard]] std::size_t pending() const { return out_.size() - sent_; }
+  [[nodiscard]] std::size_t pending() const { return out_.size(); }
   // Sends pending bytes. Error would_block: some are left.
   std::error_code flush();
 
@@ -76,39 +73,46 @@ class Session {
  private:
   static BIO_METHOD* socket_method();
   static int on_verify(X509_STORE_CTX* chain, void* nothing);
+  static void on_secret(const SSL* ssl, const char* line);
   [[nodiscard]] bool demands_certificate() const;
   int judge_certificate(X509_STORE_CTX* chain);
-  int receive(char* into, int size);
-  int append(const char* from, int size);
+
+  bool receive(std::size_t least);
+  int give_openssl(char* into, int size);
 
   [[nodiscard]] Step shake_hands();
+  void begin_records();
   void send_proof();
+  [[nodiscard]] Step receive_proof();
   [[nodiscard]] bool take_proof();
   Step fail(std::string why);
   [[nodiscard]] std::string words_of_failure();
   [[nodiscard]] Mac mac_with(const Secret& secret, io::TokenId id);
-  void encrypt(std::span<const std::byte> record);
-  // The error of a failed call of OpenSSL that returned `result`.
-  [[nodiscard]] std::error_code error_after(int result);
+  // The error of a read that found nothing.
+  [[nodiscard]] std::error_code error_after(RecordReader::Outcome outcome);
 
   std::shared_ptr<const Credentials> credentials_;
   int socket_;
   Side side_;
-  SslPtr ssl_;
+  SslPtr ssl_;  // null after the handshake
   io::Identity identity_;
   enum class Phase : std::uint8_t { kShakesHands, kProves, kDone };
   Phase phase_ = Phase::kShakesHands;
+  struct Secrets {
+    TrafficSecret client{};
+    TrafficSecret server{};
+  };
+  Secrets secrets_;  // until the records begin
+  std::optional<RecordReader> reader_;
+  std::optional<RecordWriter> writer_;
   bool is_dry_ = false;
-  bool socket_is_dry_ = false;   // the last call took fewer bytes than it could have taken
-  bool wrong_key_ = false;       // the other side has shown another key than the token names
-  int receive_error_ = 0;        // errno of the socket; kEnded: the other side has closed it
-  std::string bad_certificate_;  // why the other side's is refused
-  std::uint64_t since_rekey_ = 0;
-  std::vector<std::byte> out_;  // encrypted; the first sent_ bytes are sent
-  std::size_t sent_ = 0;
-  static constexpr std::size_t kProofBytes = 48;
-  std::array<std::byte, kProofBytes> proof_{};
-  std::size_t proof_read_ = 0;
+  bool socket_is_dry_ = false;        // the last call took fewer bytes than it could have taken
+  int receive_error_ = 0;             // errno of the socket; kEnded: the other side has closed it
+  std::string refused_because_{};     // of the other side's certificate
+  std::size_t receive_bytes_ = 4096;  // that the next call may take: few at first, then as many as come
+  ByteQueue in_;
+  ByteQueue out_;
+  std::vector<std::byte> proof_;
   std::string why_;
 };
 
