@@ -152,7 +152,8 @@ void exchange(Line& line, std::span<const std::byte> out, std::span<std::byte> i
     const std::size_t received = in.empty() ? 0 : line.receive(in.first(std::min(in.size(), kPiece)));
     out = out.subspan(sent);
     in = in.subspan(received);
-    if (sent == 0 && received == 0) line.wait(!out.empty() || line.has_unsent(), !in.empty());
+    const bool still_sends = !out.empty() || line.has_unsent();
+    if (sent == 0 && received == 0 && (still_sends || !in.empty())) line.wait(still_sends, !in.empty());
   }
 }
 
