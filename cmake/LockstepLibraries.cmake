@@ -67,7 +67,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   endif()
   mark_as_advanced(LOCKSTEP_IPSEC_MB_LIBRARY)
   target_link_libraries(lockstep_ipsec_mb INTERFACE ${LOCKSTEP_IPSEC_MB_LIBRARY})
-  target_compile_definitions(lockstep_ipsec_mb INTERFACE LOCKSTEP_IPSEC_MB)
+  # Without the library's old names, some of which are those of OpenSSL.
+  target_compile_definitions(lockstep_ipsec_mb INTERFACE LOCKSTEP_IPSEC_MB NO_COMPAT_IMB_API_053)
 endif()
 
 # asio without Boost has no CMake package.
