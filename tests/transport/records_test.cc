@@ -218,7 +218,7 @@ class WithOpenSsl : public ::testing::Test {
     SSL_CTX_set_num_tickets(c, 0);
     SSL_CTX_set_verify(c, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
   }
-  ~WithOpenSsl() override {
+  void TearDown() override {
     for (const int socket : sockets_) ::close(socket);
   }
 
