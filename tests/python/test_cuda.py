@@ -192,7 +192,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def staged(run: Run, array: Any, out: Any = None, residual: Any = None, tag: int = 0, retry: bool = True) -> Any:
     """What run.all_reduce() does with tensors on a device."""
-    return _cuda.all_reduce(run, array, out, residual, (0, tag, None, 0, retry, 0, 0, None, 0))
+    return _cuda.all_reduce(run._native, array, out, residual, (0, tag, None, 0, retry, 0, 0, None, 0))
 
 
 def test_a_call_is_staged_with_all_of_its_arguments(alone: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_a_call_is_staged_with_all_of_its_arguments(alone: Run, monkeypatch: pyt
     array, out, residual = (Newest(np.ones(3, np.float32), device_type=2) for _ in range(3))
     result: Any = alone.all_reduce(array, out, op="avg", tag=7, timeout=3.0, retry=False, residual=residual)
     assert result == "the result"
-    ((run, *arrays, options),) = calls
-    assert run is alone
+    ((native, *arrays, options),) = calls
+    assert native is alone._native
     assert arrays == [array, out, residual]
     assert options[:5] == (number_of(OPS, "avg", "op"), 7, 3.0, 0, False)
 

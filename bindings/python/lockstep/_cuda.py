@@ -6,13 +6,10 @@ Copies the tensors in pieces through pinned host memory, so that copies and netw
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ._lockstep import Communicator, Result, Work
 from .errors import ArrayError, DeviceArray, InvalidArgument
-
-if TYPE_CHECKING:
-    from ._lockstep import Result, Work
-    from .communicator import Communicator
 
 PIECE_BYTES = 16 << 20  # the copy of a piece takes about a millisecond over PCIe
 """Size of a piece. Each piece is its own call, so that copies and network transfers overlap. Equal on all peers."""
@@ -20,13 +17,13 @@ PIECE_BYTES = 16 << 20  # the copy of a piece takes about a millisecond over PCI
 MOST_IN_FLIGHT = 16
 
 
-def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
+def all_reduce(native: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
     """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for arrays that cannot be staged."""
     try:
         tensors, outs = _arguments(array, out, residual)
     except Exception as error:
         for _ in range(_pieces(array)):  # each piece is a call of the other members
-            communicator.refuse("all_reduce", error, tag=options[1])
+            native.refuse("all_reduce", options[1], str(error))
         raise
     import torch
 
@@ -37,7 +34,7 @@ def all_reduce(communicator: Communicator, array: Any, out: Any, residual: Any, 
     while True:
         with torch.cuda.stream(stream):
             pieces = list(_copied(tensors, staged, stream))
-        results = _reduce_pieces(communicator, pieces, options)
+        results = _reduce_pieces(native, pieces, options)
         # A member that was lost between two pieces contributed to the first piece only. All members detect this and
         # start again: the device still holds the inputs.
         if len({result.contributors for result in results}) == 1:
@@ -133,9 +130,7 @@ def _copied(tensors: Sequence[Any], staged: Any, stream: Any) -> Iterator[tuple[
         yield staged[begin:offset], stream.record_event()
 
 
-def _reduce_pieces(
-    communicator: Communicator, pieces: Sequence[tuple[Any, Any]], options: tuple[Any, ...]
-) -> list[Result]:
+def _reduce_pieces(native: Communicator, pieces: Sequence[tuple[Any, Any]], options: tuple[Any, ...]) -> list[Result]:
     """Starts the call of each piece as soon as the piece is in host memory. Calls of one tag meet in order.
 
     Starts all calls, also after a failure, because other peers count the calls of the tag. Raises the first failure.
@@ -149,7 +144,7 @@ def _reduce_pieces(
                 works[len(works) - MOST_IN_FLIGHT].wait()
         except BaseException as error:  # a call that failed, or Ctrl-C
             failure = error
-        work = communicator._native.all_reduce_async(host, None, None, options)
+        work = native.all_reduce_async(host, None, None, options)
         if failure is not None:
             work.abort("another piece of the same tensors failed")
         works.append(work)

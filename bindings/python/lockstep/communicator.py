@@ -519,7 +519,7 @@ class Communicator:
         try:
             return self._native.all_reduce(array, out, residual, options)
         except DeviceArray:
-            return _cuda.all_reduce(self, array, out, residual, options)
+            return _cuda.all_reduce(self._native, array, out, residual, options)
 
     def all_reduce_async(
         self,

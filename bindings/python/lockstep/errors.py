@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._context import context
+from ._status import Status
 
 if TYPE_CHECKING:
     from ._lockstep import Result
-    from .types import Status
 
 __all__ = [
     "Aborted",
@@ -50,8 +50,6 @@ class Error(Exception):
     @property
     def status(self) -> Status:
         """The status of the C library."""
-        from .types import Status
-
         return Status(self._status)
 
 
