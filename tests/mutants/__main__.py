@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     listed = survivors.read(survivors.LIST.read_text())
     print(f"{len(mutants)} mutants", flush=True)
     become_reaper()
-    import_slow_modules(with_torch=any(mutant.file.startswith("torch/") for mutant in mutants))
+    import_slow_modules(with_torch=any(mutant.file.startswith(("torch/", "train/")) for mutant in mutants))
     outcomes = _hunt(mutants, Choice(), options.budget, options.seconds)
     share = _print_rates(outcomes, listed)
     left = len(mutants) - len(outcomes)
@@ -55,7 +55,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "--only",
         metavar="FILE",
         action="append",
-        help="only this source, such as torch/_dct.py; or the sources of a folder: torch/, or ./ outside of it",
+        help="only this source, such as train/codec/dct.py; or the sources of a folder: train/, torch/, or ./",
     )
     parser.add_argument(
         "--named", metavar="TEXT", action="append", help="only mutants with this text in their names, whatever --every"
@@ -146,7 +146,8 @@ def _print_rates(outcomes: dict[Mutant, str], listed: dict[str, survivors.Surviv
     hung: Counter[str] = Counter()  # among the killed: on a loaded machine, a limit may also end slow tests
     equivalent: Counter[str] = Counter()
     for mutant, outcome in outcomes.items():
-        package = "lockstep/torch" if mutant.file.startswith("torch/") else "lockstep"
+        folder = mutant.file.partition("/")[0] if "/" in mutant.file else ""
+        package = f"lockstep/{folder}" if folder else "lockstep"
         for row in (mutant.file, package + ": all", "all"):
             if mutant.name in listed and listed[mutant.name].kind == survivors.EQUIVALENT:
                 equivalent[row] += 1

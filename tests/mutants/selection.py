@@ -10,7 +10,7 @@ from mutations import Mutant
 def sources_in(wanted: Iterable[str], sources: Sequence[str]) -> list[str]:
     """The wanted sources, each once, in the order of `sources`.
 
-    wanted: sources; a folder that ends with a slash stands for the sources directly in it: `torch/`, or `./` for the
+    wanted: sources; a folder that ends with a slash stands for the sources directly in it: `train/`, or `./` for the
     package's own folder. Raises LookupError for a name without a source.
     """
     found: set[str] = set()

@@ -44,7 +44,7 @@ Outcome = str  # SURVIVED, HUNG, or the test that failed
 
 def sources() -> Iterator[str]:
     """The files that have mutants, as paths in the package."""
-    for path in sorted([*SOURCES.glob("*.py"), *SOURCES.glob("torch/*.py")]):
+    for path in sorted([*SOURCES.glob("*.py"), *SOURCES.glob("torch/*.py"), *SOURCES.glob("train/**/*.py")]):
         yield str(path.relative_to(SOURCES))
 
 

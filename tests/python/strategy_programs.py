@@ -42,9 +42,9 @@ from lockstep.torch import (
     Strategy,
     StreamingDiLoCo,
     Wire,
-    _private,
     by_block,
 )
+from lockstep.train import dp_lora
 
 FOUNDERS = 3
 INNER_STEPS, ROUNDS = 4, 7
@@ -253,7 +253,7 @@ class Run(lockstep.Communicator):
 
 def train(case: str, run: Run) -> None:
     number = run.number
-    _private.entropy = Entropy(number)
+    dp_lora.entropy = Entropy(number)
     model = make_model(number)
     optimizer = make_optimizer(model)
     sync = CASES[case](run, model, optimizer)

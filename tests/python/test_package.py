@@ -34,6 +34,21 @@ print("over")
     assert ends_well(processes("-c", program)) == "over\n"
 
 
+def test_strategies_need_no_backend_which_exports_their_names(processes: Processes) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    program = """
+import sys
+import lockstep.train
+assert "lockstep.torch" not in sys.modules
+import lockstep.torch
+assert set(lockstep.train.__all__) < set(lockstep.torch.__all__)
+for name in lockstep.train.__all__:
+    assert getattr(lockstep.torch, name) is getattr(lockstep.train, name)
+print("over")
+"""
+    assert ends_well(processes("-c", program)) == "over\n"
+
+
 def test_an_awaited_work_is_a_result_for_type_checkers(tmp_path: pathlib.Path) -> None:
     api = pytest.importorskip("mypy.api")
     program = tmp_path / "program.py"

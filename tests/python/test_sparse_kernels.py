@@ -1,6 +1,6 @@
 """Native kernels of the strategies that send few elements: their arguments, and models in every kind of memory.
 
-Their results: tests/core/kernels/training, test_torch_golden_bits.py, test_torch_sparse_codec.py, test_torch_demo.py.
+Their results: tests/core/kernels/training, test_torch_golden_bits.py, test_train_sparse_codec.py, test_train_demo.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lockstep import _lockstep as native
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 from lockstep.torch import DeMo, SketchedSGD, SparseLoCo  # noqa: E402
-from lockstep.torch._dct import TiledDct  # noqa: E402
+from lockstep.train.codec.dct import TiledDct  # noqa: E402
 
 F = np.float32
 

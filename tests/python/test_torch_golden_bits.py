@@ -15,11 +15,11 @@ torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import lockstep  # noqa: E402
 from lockstep.torch import DeMo, JustOneByte, SketchedSGD, SparseLoCo  # noqa: E402
-from lockstep.torch._dct import TiledDct  # noqa: E402
-from lockstep.torch._one_byte import Directions  # noqa: E402
-from lockstep.torch._sketched import Sketch  # noqa: E402
-from lockstep.torch._sparse_average import SparseAverage  # noqa: E402
-from lockstep.torch._sparse_codec import SparseCodec  # noqa: E402
+from lockstep.train.codec.dct import TiledDct  # noqa: E402
+from lockstep.train.codec.sketch import Sketch  # noqa: E402
+from lockstep.train.codec.sparse import SparseCodec  # noqa: E402
+from lockstep.train.codec.sparse_average import SparseAverage  # noqa: E402
+from lockstep.train.one_byte import Directions  # noqa: E402
 from strategy_programs import hash_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")

@@ -19,10 +19,10 @@ from support import in_threads, until
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import lockstep.torch as lt  # noqa: E402
-from lockstep.torch._chain import Chain, Outcome  # noqa: E402
+from lockstep.torch._call_sequence import Chain, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
-from lockstep.torch._place import Place  # noqa: E402
 from lockstep.torch._process_group import ProcessGroup  # noqa: E402
+from lockstep.torch._rendezvous import Place  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
 from lockstep.torch._work import Ended, Work  # noqa: E402

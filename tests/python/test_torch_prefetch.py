@@ -24,7 +24,7 @@ from lockstep.torch import (  # noqa: E402
     RunSampler,
     SketchedSGD,
 )
-from lockstep.torch import _pieces as pieces  # noqa: E402
+from lockstep.train import pipeline as pieces  # noqa: E402
 
 STEPS, ROUNDS, NEWCOMER = 2, 6, 2
 

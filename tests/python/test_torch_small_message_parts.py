@@ -17,10 +17,11 @@ from support import Peers, at_each_rank
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_reference as reference  # noqa: E402  it needs torch
-from lockstep.torch import DPLoRA, JustOneByte, LocalSGD, Replica, SketchedSGD, Wire, _private  # noqa: E402
-from lockstep.torch._one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
-from lockstep.torch._philox import philox  # noqa: E402
-from lockstep.torch._sketched import CHUNK, Sketch  # noqa: E402
+from lockstep.torch import DPLoRA, JustOneByte, LocalSGD, Replica, SketchedSGD, Wire  # noqa: E402
+from lockstep.train import dp_lora  # noqa: E402
+from lockstep.train.codec.philox import philox  # noqa: E402
+from lockstep.train.codec.sketch import CHUNK, Sketch  # noqa: E402
+from lockstep.train.one_byte import NOT_FINITE, Directions, decode, encode  # noqa: E402
 from test_torch_strategy_parts import adam, bits, model_of, trains  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -451,8 +452,8 @@ def test_small_progress_stays() -> None:
 
 
 def test_normal_numbers_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_private, "entropy", np.random.default_rng(1).bytes)
-    numbers = _private.gaussian(200_001)
+    monkeypatch.setattr(dp_lora, "entropy", np.random.default_rng(1).bytes)
+    numbers = dp_lora.gaussian(200_001)
     assert numbers.size == 200_001
     assert abs(numbers.mean()) < 0.01
     assert numbers.var() == pytest.approx(1, abs=0.01)
@@ -464,17 +465,17 @@ def test_normal_numbers_are_normal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("word", [0, 2**64 - 1])
 def test_the_ends_of_entropy_give_finite_numbers(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_private, "entropy", lambda count: word.to_bytes(8, "little") * (count // 8))
-    assert np.isfinite(_private.gaussian(5)).all()
+    monkeypatch.setattr(dp_lora, "entropy", lambda count: word.to_bytes(8, "little") * (count // 8))
+    assert np.isfinite(dp_lora.gaussian(5)).all()
 
 
 def test_noise_comes_from_the_operating_system() -> None:
-    assert _private.entropy is os.urandom
-    assert not np.array_equal(_private.gaussian(8), _private.gaussian(8))
+    assert dp_lora.entropy is os.urandom
+    assert not np.array_equal(dp_lora.gaussian(8), dp_lora.gaussian(8))
 
 
 def test_the_sum_of_all_peers_has_the_wanted_noise(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_private, "entropy", np.random.default_rng(2).bytes)
+    monkeypatch.setattr(dp_lora, "entropy", np.random.default_rng(2).bytes)
 
     def main(run: Any, number: int) -> np.ndarray:
         model = torch.nn.Linear(200, 200)
@@ -496,7 +497,7 @@ def test_each_round_draws_its_noise_once(peers: Peers, monkeypatch: pytest.Monke
         drawn.append(count)
         return os.urandom(count)
 
-    monkeypatch.setattr(_private, "entropy", entropy)
+    monkeypatch.setattr(dp_lora, "entropy", entropy)
 
     def main(run: Any, number: int) -> None:
         model = torch.nn.Linear(3, 2)

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_programs as programs  # noqa: E402
 import strategy_reference as reference  # noqa: E402
-from lockstep.torch._deals import shuffled  # noqa: E402
+from lockstep.train.sample_allocation import shuffled  # noqa: E402
 from torch_processes import TorchProcess  # noqa: E402
 
 PROGRAM = Path(__file__).parent / "strategy_programs.py"

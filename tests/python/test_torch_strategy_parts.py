@@ -617,20 +617,20 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 STRATEGY_FILES = (
-    "_data_parallel",
-    "_desloc",
-    "_demo",
-    "_diloco",
-    "_fragments",
-    "_local_updates",
-    "_one_byte",
-    "_outer",
-    "_private",
-    "_sampler",
-    "_sketched",
-    "_sparse_loco",
-    "_strategy",
-    "_streaming",
+    "data_parallel",
+    "desloc",
+    "demo",
+    "diloco",
+    "fragments",
+    "local_updates",
+    "one_byte",
+    "outer",
+    "dp_lora",
+    "sampler",
+    "sketched",
+    "sparse_loco",
+    "strategy",
+    "streaming",
 )
 SWARM_STEPS = 30
 SWARM: dict[str, Any] = {

@@ -19,8 +19,8 @@ torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_reference as reference  # noqa: E402
 from lockstep.torch import DiLoCo, Nesterov  # noqa: E402
-from lockstep.torch._flat import Fragment  # noqa: E402
-from lockstep.torch._strategy import Strategy  # noqa: E402
+from lockstep.train.flat import Fragment  # noqa: E402
+from lockstep.train.strategy import Strategy  # noqa: E402
 
 SEEDS = int(os.environ.get("LOCKSTEP_SEEDS", "5"))
 STEPS, ROUNDS = 2, 25

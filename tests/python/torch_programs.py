@@ -324,7 +324,7 @@ def replicas() -> None:
 
 def optimizers() -> None:
     """The tensors that a newcomer's optimizer begins with change nothing."""
-    from lockstep.torch._optimizer import state_of
+    from lockstep.train.optimizer_state import state_of
 
     def trained(kind: Any, options: dict[str, Any], asks: bool) -> Any:
         net = model()

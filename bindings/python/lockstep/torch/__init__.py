@@ -28,32 +28,40 @@ Manager. `Replica` joins replicas of several processes each, with FSDP2 inside.
 
 Training strategies over any run, without a process group (docs/strategies.md): `DataParallel`, `LocalSGD`, `FedAvg`,
 `DiLoCo`, `DESLOC`, `StreamingDiLoCo`, `SparseLoCo`, `DeMo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with the outer
-optimizers `SGD` and `Nesterov`; `RunSampler` gives each sample to one peer.
+optimizers `SGD` and `Nesterov`; `RunSampler` gives each sample to one peer. They are those of `lockstep.train`.
 
 No process is ever killed. A tensor that is reduced in place holds its input after an error.
 """
 
 from __future__ import annotations
 
-from ._data_parallel import DataParallel
-from ._demo import DeMo
-from ._desloc import DESLOC
-from ._desync import Desync
-from ._diloco import DiLoCo
-from ._fragments import by_block, by_bytes
-from ._local_updates import FedAvg, LocalSGD
+from ..train import (
+    DESLOC,
+    SGD,
+    DataParallel,
+    DeMo,
+    Desync,
+    DiLoCo,
+    DPLoRA,
+    FedAvg,
+    JustOneByte,
+    LocalSGD,
+    Nesterov,
+    OuterOptimizer,
+    RunSampler,
+    SketchedSGD,
+    SparseLoCo,
+    StepInfo,
+    Strategy,
+    StreamingDiLoCo,
+    Wire,
+    by_block,
+    by_bytes,
+)
 from ._membership import ReconfigureOptions
-from ._one_byte import JustOneByte
-from ._outer import SGD, Nesterov, OuterOptimizer
-from ._private import DPLoRA
 from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
-from ._sampler import RunSampler
-from ._sketched import SketchedSGD
-from ._sparse_loco import SparseLoCo
-from ._strategy import StepInfo, Strategy, Wire
-from ._streaming import StreamingDiLoCo
 
 __all__ = [
     "DESLOC",

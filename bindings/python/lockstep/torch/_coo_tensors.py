@@ -7,7 +7,8 @@ import zlib
 import torch
 
 from ..errors import Mismatch
-from ._tensors import Reduction, as_bytes, check_reduced, host_memory
+from ..train.arrays import host_memory
+from ._tensors import Reduction, as_bytes, check_reduced
 
 _INDEX_BYTES = 8
 

@@ -21,7 +21,7 @@ from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, PeerLost, Refused, TimedOut, Unreachable
 from ..types import OpName, PeerId
-from ._place import Place, host_of_store, own_host
+from ._rendezvous import Place, host_of_store, own_host
 from ._store import Store, StoreServer, connect_store, keep
 from ._work import Pending
 

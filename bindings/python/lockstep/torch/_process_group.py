@@ -20,8 +20,9 @@ import torch.distributed as dist
 from .._lockstep import Result
 from ..communicator import Communicator
 from ..errors import Error, Evicted, NotConnected, OutcomeUnknown, PeerLost, TimedOut, WorldChanged
+from ..train.arrays import host_memory
 from ..types import PeerId
-from ._chain import Chain, Outcome
+from ._call_sequence import Chain, Outcome
 from ._coo_tensors import CooSum
 from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
 from ._tensors import (
@@ -30,7 +31,6 @@ from ._tensors import (
     array_of,
     as_bytes,
     check_reduced,
-    host_memory,
     moved,
     plain_array,
     reduction_of,

@@ -15,8 +15,8 @@ import torch.distributed as dist
 from .. import _lockstep
 from ..communicator import connect
 from ..errors import InvalidArgument
-from ._place import COORDINATOR, own_host, own_name
 from ._process_group import Options, ProcessGroup
+from ._rendezvous import COORDINATOR, own_host, own_name
 
 _NAME = "lockstep"
 _SCHEME = "lockstep"

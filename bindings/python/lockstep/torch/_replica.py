@@ -15,15 +15,15 @@ from .._lockstep import Result
 from ..communicator import Communicator
 from ..errors import Evicted, NotConnected
 from ..state import State
-from ._optimizer import state_of
-from ._place import COORDINATOR, own_name
-from ._tensors import local_of as local_of
+from ..train.optimizer_state import state_of
+from ..train.sharding import Shard, local_of
+from ._rendezvous import COORDINATOR, own_name
 
 _TIMEOUT = timedelta(minutes=5)
 _STEP = "step"
 
 
-class Replica:
+class Replica(Shard):
     """This process's shard of a replica, among the other replicas. Made by from_mesh().
 
     Inside of a replica, FSDP2 works over any backend of torch. Between replicas, shard i of each replica reduces with
@@ -33,6 +33,7 @@ class Replica:
     backend there.
 
     run: the communicator of this shard; its group has the same shard of every replica.
+    shard, shards: the number of this shard, and that of the shards of a replica.
     result: receipt of the last reduction; None before the first.
 
     Example:
@@ -48,10 +49,8 @@ class Replica:
     """
 
     def __init__(self, run: Communicator, shard: int, shards: int) -> None:
-        self.run = run
+        super().__init__(run, shard, shards)
         self.result: Result | None = None
-        self._shard = shard
-        self._shards = shards
         self._is_new = True
 
     @classmethod
@@ -165,7 +164,7 @@ class Replica:
             self.run.close()  # the other shards of this replica cannot go on either
 
     def __repr__(self) -> str:
-        return f"<lockstep.torch.Replica shard {self._shard} of {self._shards}, {self.run!r}>"
+        return f"<lockstep.torch.Replica shard {self.shard} of {self.shards}, {self.run!r}>"
 
 
 def _number_for_all(group: Any, shard: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ..train.arrays import host_memory
 from ..types import OpName
 
 
@@ -117,11 +118,6 @@ class Staged:
             self._target.copy_(self._whole)
 
 
-def host_memory(shape: Any, dtype: torch.dtype, pinned: bool = False) -> torch.Tensor:
-    """A tensor of any values in the memory of the host, whatever the default device is. pinned: a device copies it."""
-    return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=pinned)
-
-
 def array_of(memory: torch.Tensor) -> Any:
     """The memory of a Staged as the array that costs a call least: numpy's, where numpy has its type."""
     try:
@@ -146,9 +142,3 @@ def transfer_array(memory: torch.Tensor) -> Any:
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a contiguous tensor of any type."""
     return tensor.reshape(-1).view(torch.uint8)
-
-
-def local_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor that lies in this process, sharing its memory."""
-    own = tensor.detach()
-    return own.to_local() if hasattr(own, "to_local") else own

@@ -1,0 +1,212 @@
+"""DeMo: in each step peers exchange the few largest frequencies of their momentum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import _lockstep as native
+from .arrays import Floats
+from .checked import at_least_0, number, whole_number
+from .codec.dct import LONGEST_SIDE, Strip, TiledDct
+from .codec.sparse import SparseCodec
+from .codec.sparse_average import SparseAverage
+from .flat import Fragment
+from .host_parameters import HeldModel, is_lendable, memory_of
+from .outer import OuterOptimizer
+from .sparse_updates import SparseUpdates
+from .strategy import AllParameters, Run, StepInfo
+
+
+class DeMo(SparseUpdates):
+    """Trains with momentum that peers keep for themselves; in each step they exchange its largest frequencies.
+
+        error_m = decay * error_m + lr * gradient_m
+        sent_m = two bits for each of the topk largest coefficients of each tile of DCT(error_m)
+        error_m = error_m - inverse DCT(sent_m)
+        theta = (1 - lr * weight_decay) * theta - lr * sign(inverse DCT(average of sent_m))
+
+    B. Peng, J. Quesnelle, D. P. Kingma, "DeMo: Decoupled Momentum Optimization", 2024. As in the authors' code, a
+    coefficient is averaged over the peers that have sent it. Other than there, coefficients travel with 2 bits, as in
+    SparseLoCo, instead of as floats (what that loses stays in the error), and a matrix whose sides are no multiples of
+    `chunk` has smaller tiles at its edges only.
+
+    The strategy is the optimizer: call step() after backward(), and no other optimizer. Each step is an outer step. A
+    peer's block has at most topk * 14 bits for each tile; with the defaults that is 0.113 bits for each parameter of a
+    large matrix. In a step each of n peers sends and receives n - 1 blocks.
+
+    run, model, minimum_world, check_every: those of LocalSGD. The parameters of the model that need gradients are
+        trained; a gradient that is None counts as zeros.
+    lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Different rates raise
+        lockstep.InvalidArgument on all peers.
+    decay: what remains of the error from one step to the next, 0 to 1.
+    topk: coefficients of a tile that are sent, 1 to 4096; no more than the tile has.
+    chunk: side of a tile, 1 to 64. A parameter of one dimension is a matrix of one row; with more than two dimensions,
+        the columns are all but the first.
+    weight_decay: at least 0.
+    All numbers are equal on all peers. step(weight) works as in SparseLoCo.
+
+    The shared parameters have equal bits on every CPU: no sum of the DCT is rounded. The error belongs to a peer, and
+    newcomers begin with 0. The error changes when a step is made, and only then. Memory: 2 times the size of the model
+    in float32, and the blocks of all peers. Errors are those of SparseLoCo.
+    Raises ValueError, TypeError.
+
+    Example:
+        >>> with DeMo(run, model, lr=1e-3) as sync:
+        ...     while sync.inner_step < 1000:
+        ...         loss(model).backward()
+        ...         sync.step()
+        ...         model.zero_grad()
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        *,
+        lr: float,
+        decay: float = 0.999,
+        topk: int = 32,
+        chunk: int = 64,
+        weight_decay: float = 0.0,
+        minimum_world: int = 0,
+        check_every: int = 100,
+    ) -> None:
+        self._decay = number(decay, "decay", "0 to 1")
+        if not 0 <= self._decay <= 1:
+            raise ValueError(f"decay is {decay}; allowed: 0 to 1")
+        self._topk = whole_number(topk, "topk", 1)
+        if self._topk > LONGEST_SIDE**2:
+            raise ValueError(f"topk is {topk}; allowed: 1 to {LONGEST_SIDE**2}")
+        self._chunk = whole_number(chunk, "chunk", 1)
+        if self._chunk > LONGEST_SIDE:
+            raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_SIDE}")
+        self._signs = _SignSteps(at_least_0(lr, "lr"), at_least_0(weight_decay, "weight_decay"))
+        super().__init__(
+            run,
+            model,
+            AllParameters(model),
+            inner_steps=1,
+            outer=self._signs,
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
+        (fragment,) = self._fragments
+        self._tiles = {name: TiledDct(*_as_matrix(shape), self._chunk) for name, shape in fragment.shapes.items()}
+        chunks = {name: tiles.chunks for name, tiles in self._tiles.items()}
+        self._codec = SparseCodec(chunks, lambda length: min(self._topk, length))
+        self._average = SparseAverage(counts_absent=False, clips=False)
+
+    @property
+    def lr(self) -> float:
+        """The rate of the next step. Raises ValueError, TypeError when it is set to something else."""
+        return self._signs.lr
+
+    @lr.setter
+    def lr(self, lr: float) -> None:
+        self._signs.lr = at_least_0(lr, "lr")
+
+    def step(self, weight: float | None = None) -> StepInfo:
+        """Makes a step with the gradients of the model; see Strategy.step()."""
+        return super().step(weight)
+
+    # ---- the engine ----
+
+    def _settings(self) -> dict[str, float]:
+        return {**super()._settings(), "decay": self._decay, "topk": self._topk, "chunk": self._chunk}
+
+    def _rate(self) -> float:
+        return self.lr
+
+    def _step_with_peers(self, fragment: Fragment) -> bool:
+        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
+        gradients = _Gradients(fragment)
+        decay, lr = float(np.float32(self._decay)), float(np.float32(self.lr))
+        tiled = list(self._tiles.values())
+
+        def add_momentum(encoder: native.SparseEncoder) -> None:
+            for tensor, (tiles, (_, part)) in enumerate(zip(tiled, held.parts)):
+                for strip in tiles.strips:
+                    part_of_error = error[part.start + tiles.first(strip) : part.stop]
+                    gradient, stride = gradients.of(tensor, tiles, strip)
+                    encoder.add_momentum(strip.dct, tiles.grid(strip), part_of_error, gradient, stride, decay, lr)
+
+        average, sent, has_newcomers = self._exchange(add_momentum)
+        remains = float(np.float32(self._signs.remains))
+        for tensor, (tiles, (own, part)) in enumerate(zip(tiled, held.parts)):
+            model = memory_of(own.view(-1)) if held.can_be_stored and own.numel() else None
+            for strip in tiles.strips:
+                first = tiles.first(strip)
+                place = slice(part.start + first, part.stop)
+                gradient, stride = gradients.of(tensor, tiles, strip)
+                average.sign_step(
+                    sent,
+                    tensor,
+                    strip.begin,
+                    strip.dct,
+                    tiles.grid(strip),
+                    error[place],
+                    theta[place],
+                    gradient,
+                    stride,
+                    None if model is None else model[first:],
+                    decay,
+                    lr,
+                    remains,
+                )
+        self._is_stored = held.can_be_stored
+        return has_newcomers
+
+
+class _Gradients:
+    """The gradients of a fragment as native code reads them."""
+
+    def __init__(self, fragment: Fragment) -> None:
+        self._gradients = fragment.gradients
+
+    def of(self, tensor: int, tiles: TiledDct, strip: Strip) -> tuple[Any, int]:
+        """The gradient of a parameter from the first element of a strip on, and the elements from row to row of it.
+
+        None for zeros. The gradient's own memory where it can be, else a copy of the strip.
+        """
+        gradient = self._gradients[tensor]
+        if gradient is None:
+            return None, 0
+        if is_lendable(gradient):
+            return memory_of(gradient.view(-1)[tiles.first(strip) :]), tiles.shape[1]
+        copy = gradient.reshape(tiles.shape)[strip.rows, strip.columns].cpu().contiguous()
+        return memory_of(copy.view(-1)), strip.across * strip.width
+
+
+class _SignSteps(OuterOptimizer):
+    """theta = (1 - lr * weight_decay) * theta - lr * sign(gradient)."""
+
+    def __init__(self, lr: float, weight_decay: float) -> None:
+        self.lr = lr
+        self._weight_decay = weight_decay
+
+    @property
+    def has_momentum(self) -> bool:
+        """False: there is no momentum that peers share."""
+        return False
+
+    @property
+    def remains(self) -> float:
+        """What weight decay leaves of a parameter."""
+        return 1 - self.lr * self._weight_decay
+
+    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
+        """Makes no step: those of DeMo are made tile by tile."""
+        raise NotImplementedError("DeMo makes its steps tile by tile")
+
+    def settings(self) -> Mapping[str, float]:
+        """The weight decay; a rate may change, and peers compare it in each step."""
+        return {"weight_decay": self._weight_decay}
+
+
+def _as_matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns."""
+    return (shape[0], math.prod(shape[1:])) if len(shape) > 1 else (1, math.prod(shape))

@@ -1,0 +1,143 @@
+"""SparseLoCo: peers exchange the few largest elements of their progress, and keep the rest for later."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import _lockstep as native
+from .checked import number, whole_number
+from .codec.sparse import LONGEST_CHUNK, SparseCodec
+from .codec.sparse_average import SparseAverage
+from .flat import Fragment
+from .host_parameters import HeldModel
+from .outer import SGD
+from .sparse_updates import SparseUpdates
+from .strategy import Run
+
+
+class SparseLoCo(SparseUpdates):
+    """Trains alone for inner_steps steps, then takes an outer step along the largest elements of all peers' progress.
+
+        error_m = ef_decay * error_m + (theta - theta_m)
+        sent_m = two bits for each of the largest elements of each chunk of error_m
+        error_m = error_m - sent_m        what was not sent, or was lost by rounding, waits for a later round
+        theta = theta - outer_lr * average of sent_m
+
+    A. Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo", 2025. There is no outer momentum: the
+    error stands for it. A peer's block has about density * 14 bits for each parameter; with the defaults 0.223 bits,
+    144 times less than float32. In an outer step each of n peers sends and receives n - 1 blocks.
+
+    inner_steps: steps from one outer step to the next.
+    density: part of each chunk that is sent, above 0, at most 1: of n elements round(density * n), at least 1. It takes
+        some 1 / density outer steps until each element has been sent once; short runs need more than the default.
+    chunk: length of a chunk in elements, 1 to 4096. Each parameter is cut into chunks in the order of its memory; its
+        last chunk may be shorter.
+    ef_decay: what remains of the error from one outer step to the next, 0 to 1.
+    outer_lr: rate of the outer step.
+    aggregate: "mean_present": an element's sum is divided by the peers that have sent this element, as the authors'
+        published code does; larger steps where peers send different elements. "mean": by all contributors, as in the
+        paper's equation.
+    clip_to_median: whether what a peer sends of a parameter is scaled down to the median of all peers' norms for this
+        parameter: no peer can take a step much larger than the others'.
+    The other arguments are those of LocalSGD. All numbers are equal on all peers. With step(weight), an element counts
+    with the weight of its sender; a contribution of weight 0 stays in the error of its sender.
+
+    The error belongs to a peer, and newcomers begin with 0. The error changes when an outer step is made, and only
+    then: a round that is retried or given up adds nothing twice and loses nothing. Memory: 2 times the size of the
+    model in float32, and the blocks of all peers.
+
+    Errors: a contribution that cannot be decoded, or holds a NaN or an infinity, raises lockstep.InvalidArgument on all
+    peers, with the id of its sender, before anything has changed; one that is far too large raises lockstep.Mismatch.
+    Raises ValueError, TypeError.
+
+    Example:
+        >>> with SparseLoCo(run, model, optimizer, inner_steps=30, density=1 / 32) as sync:
+        ...     while sync.inner_step < 10_000:
+        ...         loss(model).backward()
+        ...         optimizer.step()
+        ...         optimizer.zero_grad()
+        ...         sync.step()
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        model: Any,
+        inner: Any,
+        *,
+        inner_steps: int = 30,
+        density: float = 1 / 64,
+        chunk: int = 4096,
+        ef_decay: float = 0.95,
+        outer_lr: float = 1.0,
+        aggregate: Literal["mean_present", "mean"] = "mean_present",
+        clip_to_median: bool = False,
+        minimum_world: int = 0,
+        check_every: int = 10,
+    ) -> None:
+        self._density = number(density, "density", "above 0, at most 1")
+        if not 0 < self._density <= 1:
+            raise ValueError(f"density is {density}; allowed: above 0, at most 1")
+        self._chunk = whole_number(chunk, "chunk", 1)
+        if self._chunk > LONGEST_CHUNK:
+            raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_CHUNK}")
+        self._ef_decay = number(ef_decay, "ef_decay", "0 to 1")
+        if not 0 <= self._ef_decay <= 1:
+            raise ValueError(f"ef_decay is {ef_decay}; allowed: 0 to 1")
+        if aggregate not in ("mean_present", "mean"):
+            raise ValueError(f"aggregate is {aggregate!r}; allowed: 'mean_present', 'mean'")
+        if not isinstance(clip_to_median, bool):
+            raise TypeError(f"clip_to_median is {clip_to_median!r}; allowed: a bool")
+        self._aggregate = aggregate
+        self._clips = clip_to_median
+        outer = SGD(outer_lr)
+        self._outer_lr = outer.lr
+        super().__init__(
+            run,
+            model,
+            inner,
+            inner_steps=inner_steps,
+            outer=outer,
+            minimum_world=minimum_world,
+            check_every=check_every,
+        )
+        sizes = {name: math.prod(shape) for name, shape in self._fragments[0].shapes.items()}
+        self._codec = SparseCodec.of_runs(sizes, density=self._density, chunk=self._chunk)
+        self._average = SparseAverage(counts_absent=aggregate == "mean", clips=clip_to_median)
+
+    # ---- the engine ----
+
+    def _settings(self) -> dict[str, float]:
+        return {
+            **super()._settings(),
+            "density": self._density,
+            "chunk": self._chunk,
+            "ef_decay": self._ef_decay,
+            "aggregate (0: mean_present, 1: mean)": int(self._aggregate == "mean"),
+            "clip_to_median": self._clips,
+        }
+
+    def _rate(self) -> float:
+        return self._outer_lr
+
+    def _step_with_peers(self, fragment: Fragment) -> bool:
+        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
+        decay, lr = float(np.float32(self._ef_decay)), float(np.float32(self._outer_lr))
+
+        def add_progress(encoder: native.SparseEncoder) -> None:
+            for tensor in range(len(held.parts)):
+                for part, now in held.pieces(tensor, self._chunk):
+                    encoder.add_progress(error[part], theta[part], now, decay)
+
+        average, sent, has_newcomers = self._exchange(add_progress)
+        for tensor, (_, whole) in enumerate(held.parts):
+            for part, now in held.pieces(tensor, self._chunk):
+                model = now if held.can_be_stored else None
+                average.sparse_step(
+                    sent, tensor, part.start - whole.start, error[part], theta[part], now, model, decay, lr
+                )
+        self._is_stored = held.can_be_stored
+        return has_newcomers
