@@ -32,6 +32,8 @@ from lockstep.torch import (  # noqa: E402
     StreamingDiLoCo,
     by_block,
 )
+from lockstep.train import LocalTraining  # noqa: E402
+from own_exchanges import ClippedMean, HeavyBall  # noqa: E402
 
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
 
@@ -46,6 +48,8 @@ STRATEGIES: dict[str, Callable[..., Any]] = {
     "eager": lambda run, m, i: DiLoCo(run, m, i, inner_steps=2, overlap="eager", outer=Nesterov(0.4, 0.5)),
     "fed-avg": lambda run, m, i: FedAvg(run, m, i, inner_steps=2),
     "local-sgd": lambda run, m, i: LocalSGD(run, m, i, inner_steps=2),
+    "own-averaging": lambda run, m, i: LocalTraining(run, m, i, HeavyBall(0.5), inner_steps=2, wire="bf16"),
+    "own-gathering": lambda run, m, i: LocalTraining(run, m, i, ClippedMean(0.25), inner_steps=2),
     "one-byte": lambda run, m, i: JustOneByte(run, m, lr=0.01, samples=2),
     "outer": lambda run, m, i: DiLoCo(run, m, i, inner_steps=2, overlap="outer"),
     "sketched": lambda run, m, i: SketchedSGD(run, m, i, inner_steps=2, ratio=2, outer_lr=0.25),

@@ -4,7 +4,8 @@
 
 A strategy keeps the loop of a program, and decides what peers exchange, and how often: `DataParallel`, `LocalSGD`,
 `FedAvg`, `DiLoCo`, `DESLOC`, `StreamingDiLoCo`, `SparseLoCo`, `DeMo`, `SketchedSGD`, `JustOneByte` and `DPLoRA`, with
-the outer optimizers `SGD` and `Nesterov`. `RunSampler` gives each sample to one peer. A strategy takes a communicator
+the outer optimizers `SGD` and `Nesterov`. `LocalTraining` is for a strategy of your own: derive from `Averaging` or
+`Gathering`. `RunSampler` gives each sample to one peer. A strategy takes a communicator
 of lockstep.connect(), or a lockstep.torch.Replica, or None to train alone; it uses no process group of torch.
 
 lockstep.torch has the same names.
@@ -18,7 +19,9 @@ from .desloc import DESLOC
 from .desync import Desync
 from .diloco import DiLoCo
 from .dp_lora import DPLoRA
+from .exchange import Averaging, Contribution, Exchange, Gathering, Round
 from .fragments import by_block, by_bytes
+from .local_training import LocalTraining
 from .local_updates import FedAvg, LocalSGD
 from .one_byte import JustOneByte
 from .outer import SGD, Nesterov, OuterOptimizer
@@ -31,16 +34,22 @@ from .streaming import StreamingDiLoCo
 __all__ = [
     "DESLOC",
     "SGD",
+    "Averaging",
+    "Contribution",
     "DPLoRA",
     "DataParallel",
     "DeMo",
     "Desync",
     "DiLoCo",
+    "Exchange",
     "FedAvg",
+    "Gathering",
     "JustOneByte",
     "LocalSGD",
+    "LocalTraining",
     "Nesterov",
     "OuterOptimizer",
+    "Round",
     "RunSampler",
     "SketchedSGD",
     "SparseLoCo",
