@@ -170,8 +170,8 @@ class Streams {
     end.open_ = true;
     inputs_.emplace_back(io::Opened{end.stream(), round_trip, identity});
   }
-  void refuse(FarEnd& end, std::string why = {}) {
-    if (!end.open_) close(end, io::CloseReason::kRefused, std::move(why));
+  void refuse(FarEnd& end, std::string why = {}, io::CloseReason reason = io::CloseReason::kRefused) {
+    if (!end.open_) close(end, reason, std::move(why));
   }
   // Dialled by the machine and neither opened nor refused.
   [[nodiscard]] std::vector<FarEnd*> dialling() const {

@@ -123,6 +123,7 @@ io::CloseReason close_reason(const std::error_code& error) {
   if (error == asio::error::eof) return io::CloseReason::kEnd;
   if (is_errno(error, ECONNREFUSED)) return io::CloseReason::kRefused;
   if (is_errno(error, ETIMEDOUT)) return io::CloseReason::kTimedOut;
+  if (is_errno(error, EKEYREJECTED)) return io::CloseReason::kRejected;  // no socket's error: Connector::dial()
   for (const int reset : {ECONNRESET, ECONNABORTED, EPIPE}) {
     if (is_errno(error, reset)) return io::CloseReason::kReset;
   }

@@ -88,6 +88,9 @@ Error cannot_listen(const ListenPlan& plan, const std::string& host, const std::
   return {Status::kUnreachable, fmt::format("cannot listen on {} ({}): {}", where, error.message(), advice)};
 }
 
+// A dial that ends so fails in the same way each time.
+std::error_code rejected() { return {EKEYREJECTED, asio::error::get_system_category()}; }
+
 std::string host_text(const tcp::endpoint& endpoint) {
   return endpoint.address().is_v6() ? fmt::format("[{}]", endpoint.address().to_string())
                                     : endpoint.address().to_string();
@@ -131,7 +134,7 @@ void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
     return fail_later(error, error.message());
   }
   if (!may_be_plain(effect.to)) {
-    return fail_later(asio::error::access_denied,
+    return fail_later(rejected(),
                       "a plain stream to another machine is refused: connect with the run token that the coordinator "
                       "prints, or allow plain streams (insecure)");
   }
@@ -159,9 +162,14 @@ void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
 void Connector::on_connected(Socket& socket, tls::Session::Side side, const OnDialled& done) {
   if (!security_.credentials) return done(std::nullopt, {suit_to_path(socket), nullptr});
   const auto session = std::make_shared<tls::Session>(security_.credentials, socket.native_handle(), side);
-  shake_hands(socket, *session, [this, &socket, session, done](std::error_code error) {
-    if (error) return done(Failure{error, session->words_of(error)}, {});
-    done(std::nullopt, {suit_to_path(socket), session});
+  const auto shows_another_key = [side, wanted = security_.credentials->coordinator_key()](const tls::Session& with) {
+    const io::KeyDigest& shown = with.identity().key;
+    return side == tls::Session::Side::kDialsCoordinator && wanted && !shown.is_none() && shown != *wanted;
+  };
+  shake_hands(socket, *session, [this, &socket, session, shows_another_key, done](std::error_code error) {
+    if (!error) return done(std::nullopt, {suit_to_path(socket), session});
+    const std::string words = session->words_of(error);
+    done(Failure{shows_another_key(*session) ? rejected() : error, words}, {});
   });
 }
 

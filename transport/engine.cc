@@ -233,8 +233,8 @@ void Engine::last_words() { write_flight_of_failure("an assertion failed: the pr
 // ---- effects ----
 
 void Engine::carry_out(peer::Resolve& effect) {
-  resolver_.resolve(effect.coordinator, [this](Addresses addresses) {
-    loop_.push(peer::Resolved{std::move(addresses)});
+  resolver_.resolve(effect.coordinator, [this](Resolution found) {
+    loop_.push(peer::Resolved{std::move(found.addresses), std::move(found.unresolved)});
     loop_.turn();
   });
 }

@@ -40,11 +40,11 @@ struct Resolver::Joined {
   std::vector<std::string> names;
   std::size_t next = 0;
   std::vector<io::Address> addresses;
-  std::optional<Error> error;  // of the first name that failed
-  std::function<void(Addresses)> done;
+  std::vector<Error> errors;  // of the names that failed
+  std::function<void(Resolution)> done;
 };
 
-void Resolver::resolve(std::string_view host_port, std::function<void(Addresses)> done) {
+void Resolver::resolve(std::string_view host_port, std::function<void(Resolution)> done) {
   const auto joined = std::make_shared<Joined>();
   joined->names = split_addresses(host_port);
   joined->done = std::move(done);
@@ -60,12 +60,14 @@ void Resolver::resolve_next(const std::shared_ptr<Joined>& joined) {
           joined->addresses.push_back(address);
         }
       }
-    } else if (!joined->error) {
-      joined->error = found.error();
+    } else {
+      joined->errors.push_back(found.error());
     }
     if (joined->next < joined->names.size()) return resolve_next(joined);
-    joined->done(joined->addresses.empty() && joined->error ? Addresses(*joined->error)
-                                                            : Addresses(std::move(joined->addresses)));
+    if (joined->addresses.empty() && !joined->errors.empty()) return joined->done({joined->errors.front()});
+    Resolution resolution{std::move(joined->addresses)};
+    for (Error& error : joined->errors) resolution.unresolved.push_back(std::move(error.text));
+    joined->done(std::move(resolution));
   });
 }
 

@@ -51,9 +51,10 @@ class Query {
       answer(Error{Status::kTimedOut, fmt::format("no answer from {} within {:.3g} s: {}{}", host_port_,
                                                   timeout.seconds(), look, tried_)});
     });
-    resolver_.resolve(host_port_, [this](Addresses addresses) {
-      if (!addresses) return answer(addresses.error());
-      addresses_ = std::move(*addresses);
+    resolver_.resolve(host_port_, [this](Resolution found) {
+      if (!found.addresses) return answer(found.addresses.error());
+      addresses_ = std::move(*found.addresses);
+      for (const std::string& why : found.unresolved) tried_ += fmt::format(" ({})", why);
       dial_next();
       turn();
     });

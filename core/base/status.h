@@ -21,7 +21,7 @@ enum class Status : std::uint8_t {
   kEvicted = 10,          // the coordinator removed this peer; the text gives the reason
   kNotConnected = 11,     // the communicator is not, or no longer, part of a run
   kUnreachable = 12,      // an address could not be resolved or reached
-  kRefused = 13,          // the coordinator refused this peer; the text gives the reason
+  kRefused = 13,          // the coordinator refused this peer, or is another one; the text gives the reason
   kTooManyInFlight = 14,  // the limit of rounds in flight is reached
   kBufferTooSmall = 15,   // a receive buffer cannot hold the result
   kOutOfMemory = 16,

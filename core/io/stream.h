@@ -43,6 +43,7 @@ enum class CloseReason : std::uint8_t {
   kRefused,      // dialling: nothing listens at the address
   kUnreachable,  // dialling: there is no route, or the network refused
   kTimedOut,     // dialling: the operating system gave up
+  kRejected,     // dialling: the listener has not proved the key that was asked for, or the driver may not dial so
   kFailed,       // any other reason; the driver's text describes it
 };
 

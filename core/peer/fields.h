@@ -113,7 +113,10 @@ void fields(auto& a, Is<Stop> auto& m) {
 
 void fields(auto& a, Is<Abandon> auto& m) { a("why", m.why); }
 
-void fields(auto& a, Is<Resolved> auto& m) { a("addresses", m.addresses); }
+void fields(auto& a, Is<Resolved> auto& m) {
+  a("addresses", m.addresses);
+  a("unresolved", m.unresolved);
+}
 
 void fields(auto& a, Is<Listening> auto& m) { a("port", m.port); }
 

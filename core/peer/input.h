@@ -112,6 +112,7 @@ struct Abandon {
 // Answer to Resolve: addresses in the order to be tried, or why there are none.
 struct Resolved {
   Result<std::vector<io::Address>> addresses;
+  std::vector<std::string> unresolved{};  // of several names: why some have no address now
 };
 
 // Answer to Listen: the port, or why not.

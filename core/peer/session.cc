@@ -21,6 +21,7 @@ std::string_view words(io::CloseReason reason) {
     case io::CloseReason::kRefused: return "connection refused";
     case io::CloseReason::kUnreachable: return "unreachable";
     case io::CloseReason::kTimedOut: return "timed out";
+    case io::CloseReason::kRejected: return "rejected";
     case io::CloseReason::kFailed: return "failed";
   }
   LOCKSTEP_UNREACHABLE();
@@ -80,8 +81,10 @@ void Session::on_listening(const Listening& in, Instant now, Effects& out) {
 
 void Session::on_resolved(Resolved in, Instant now, Effects& out) {
   if (state_ != State::kLooking) return;
+  for (std::string& why : in.unresolved) note_failure(std::move(why));
   if (in.addresses.ok()) {
     addresses_ = std::move(*in.addresses);
+    answers_.rejected = in.unresolved.empty();
     return try_dial(now, out);
   }
   const Error& error = in.addresses.error();
@@ -97,6 +100,7 @@ void Session::try_dial(Instant now, Effects& out) {
 void Session::dial_next(Instant now, Effects& out) {
   if (next_address_ == addresses_->size()) {
     if (addresses_->empty()) note_failure("the name has no address");
+    if (!addresses_->empty() && answers_.rejected) return end_search(now, out);
     return pause(now);
   }
   state_ = State::kDialling;
@@ -121,6 +125,14 @@ void Session::note_failed_dial(const std::string& why) {
   note_failure((*addresses_)[next_address_ - 1].text() + ": " + why);
 }
 
+// Rule 68: another round of dials would meet the same keys.
+void Session::end_search(Instant now, Effects& out) {
+  over(Status::kRefused,
+       "cannot connect to the coordinator at '" + coordinator_ + "' (" + failures_text() +
+           "): trying again does not help; connect with a token of the coordinator that runs there",
+       now, out);
+}
+
 void Session::pause(Instant now) {
   state_ = State::kPausing;
   next_timer_ = now + std::min(kLongestPause, kShortestPause * (std::int64_t{1} << std::min(rounds_, 8U)));
@@ -128,28 +140,33 @@ void Session::pause(Instant now) {
   if (rounds_ == 1) owner_.on_unanswered(unanswered(now).text + " Trying again.");
 }
 
-Error Session::unanswered(Instant now) const {
-  if (failures_.empty()) {
-    return {Status::kTimedOut, "no greeting from the coordinator at '" + coordinator_ + "' in time"};
-  }
+std::string Session::failures_text() const {
   std::string all;
   for (const Failure& failure : failures_) {
     all += (all.empty() ? "" : "; ") + failure.why;
     if (failures_.size() > 1) all += ", " + times_words(failure.times);
   }
+  return all;
+}
+
+Error Session::unanswered(Instant now) const {
+  if (failures_.empty()) {
+    return {Status::kTimedOut, "no greeting from the coordinator at '" + coordinator_ + "' in time"};
+  }
   const std::string_view advice =
       answers_.connected
           ? "something listens there: is it a Lockstep coordinator, and has it room for one more connection?"
           : "is it running, and is the address right?";
-  return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + all + "), tried " +
-                                    times_words(rounds_) + " in " + std::to_string((now - began_).ns / 1'000'000) +
-                                    " ms: " + std::string(advice)};
+  return {Status::kUnreachable, "cannot reach the coordinator at '" + coordinator_ + "' (" + failures_text() +
+                                    "), tried " + times_words(rounds_) + " in " +
+                                    std::to_string((now - began_).ns / 1'000'000) + " ms: " + std::string(advice)};
 }
 
 void Session::on_opened(const io::Opened& in, Instant now) {
   if (state_ != State::kDialling) return;
   state_ = State::kGreeting;
   answers_.connected = true;
+  answers_.rejected = false;
   since_ = now;
   next_timer_ = now + options_.dial_timeout;
   wire::Join join;
@@ -255,6 +272,7 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
   if (early) {
     const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
     const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
+    if (in.reason != io::CloseReason::kRejected) answers_.rejected = false;
     if (greeting) answers_.ghost_until = now + options_.dial_timeout * kGhostFor;
     note_failed_dial(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
                               : (gave_up ? "no answer" + limit : why));

@@ -82,7 +82,9 @@ class Session {
   void dial_next(Instant now, Effects& out);
   void note_failure(std::string why);
   void note_failed_dial(const std::string& why);
+  [[nodiscard]] std::string failures_text() const;
   void pause(Instant now);
+  void end_search(Instant now, Effects& out);
   void look(Effects& out);
   void try_dial(Instant now, Effects& out);
   void take_events(Instant now, Effects& out);
@@ -112,10 +114,11 @@ class Session {
   struct Answers {
     bool connected = false;  // something listens there
     bool refused = false;    // the coordinator has refused this attempt; the stream is being closed
+    bool rejected = false;   // all addresses that were dialled in this round were rejected (rule 68)
     Instant ghost_until;     // until then a refusal may be about an earlier greeting of this peer
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(connected, refused, ghost_until);
+      a.all(connected, refused, rejected, ghost_until);
     }
   };
   Answers answers_;

@@ -23,6 +23,7 @@ std::string_view name_of(io::CloseReason reason) {
     case io::CloseReason::kRefused: return "connection refused";
     case io::CloseReason::kUnreachable: return "no route to host";
     case io::CloseReason::kTimedOut: return "connection timed out";
+    case io::CloseReason::kRejected: return "rejected";
     case io::CloseReason::kFailed: return "failed";
   }
   LOCKSTEP_UNREACHABLE();

@@ -31,6 +31,7 @@
 namespace lockstep::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using transport::Communicator;
@@ -174,7 +175,14 @@ TEST_F(SecuredRun, ATokenForOnePeerAdmitsOne) {
 TEST_F(SecuredRun, ATokenOfAnotherCoordinatorAtThisAddressIsNoticedByTheDialler) {
   wire::RunToken other = *wire::parse_run_token(server->token());
   other.coordinator_key.bytes.back() ^= 1U;
-  EXPECT_THAT(refusal(wire::text_of(other), kShort), HasSubstr("another key than the run token names"));
+  const Instant began = transport::now();
+  EXPECT_THAT(refusal(wire::text_of(other)),
+              AllOf(HasSubstr("another key than the run token names"), HasSubstr("trying again does not help")));
+  EXPECT_LT((transport::now() - began).seconds(), 5.0) << "it does not wait for the time-out";
+  other.coordinators.emplace_back("127.0.0.1:1");  // nothing listens there, yet
+  EXPECT_THAT(refusal(wire::text_of(other), kShort),
+              AllOf(HasSubstr("another key than the run token names"), HasSubstr("127.0.0.1:1: connection refused"),
+                    HasSubstr("tried")));
 }
 
 TEST_F(SecuredRun, APlainPeerLearnsThatItNeedsAToken) {

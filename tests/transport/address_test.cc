@@ -66,6 +66,7 @@ TEST(CloseReasons, MapTheSystemsErrors) {
   EXPECT_EQ(of(ETIMEDOUT), io::CloseReason::kTimedOut);
   EXPECT_EQ(of(ECONNRESET), io::CloseReason::kReset);
   EXPECT_EQ(of(EPIPE), io::CloseReason::kReset);
+  EXPECT_EQ(of(EKEYREJECTED), io::CloseReason::kRejected);
   EXPECT_EQ(of(EMFILE), io::CloseReason::kFailed);
   EXPECT_EQ(close_reason(asio::error::eof), io::CloseReason::kEnd);
 }

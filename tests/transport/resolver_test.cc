@@ -9,15 +9,17 @@
 namespace lockstep::transport {
 namespace {
 
-Addresses resolve(std::string_view host_port) {
+Resolution resolve_all(std::string_view host_ports) {
   asio::io_context io;
   Resolver resolver(io);
-  std::optional<Addresses> answer;
-  resolver.resolve(host_port, [&](Addresses addresses) { answer.emplace(std::move(addresses)); });
+  std::optional<Resolution> answer;
+  resolver.resolve(host_ports, [&](Resolution found) { answer.emplace(std::move(found)); });
   EXPECT_FALSE(answer.has_value());  // never called inside resolve()
   io.run();
   return std::move(answer.value());
 }
+
+Addresses resolve(std::string_view host_port) { return resolve_all(host_port).addresses; }
 
 TEST(Resolver, LiteralsNeedNoLookup) {
   const auto v4 = resolve("127.0.0.1:4000");
@@ -40,6 +42,15 @@ TEST(Resolver, TheErrorForAnUnknownHostSaysWhatToDo) {
   EXPECT_NE(found.error().text.find("cannot resolve 'no-such-host.invalid' ("), std::string::npos)
       << found.error().text;
   EXPECT_NE(found.error().text.find("check the host name"), std::string::npos) << found.error().text;
+}
+
+TEST(Resolver, OfSeveralNamesThoseWithoutAnAddressAreReported) {
+  const Resolution some = resolve_all("no-such-host.invalid:4000,127.0.0.1:4000");
+  ASSERT_TRUE(some.addresses.ok());
+  EXPECT_EQ(some.addresses->size(), 1U);
+  ASSERT_EQ(some.unresolved.size(), 1U);
+  EXPECT_NE(some.unresolved.front().find("no-such-host.invalid"), std::string::npos);
+  EXPECT_TRUE(resolve_all("127.0.0.1:1,127.0.0.1:2").unresolved.empty());
 }
 
 TEST(Resolver, ADialledAddressNeedsAHostAndAPort) {

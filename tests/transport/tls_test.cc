@@ -82,7 +82,9 @@ TEST_F(Tls, ATokenThatIsTakenBackIsNotProvedAnyMore) {
 TEST_F(Tls, ADiallerSaysNothingToACoordinatorWithAnotherKey) {
   token.coordinator_key.bytes.front() ^= 1U;
   a.streams.secure({std::make_shared<tls::Credentials>(token), false});
-  EXPECT_THAT(dial_in_vain().text, HasSubstr("another key than the run token names"));
+  const io::Closed closed = dial_in_vain();
+  EXPECT_EQ(closed.reason, io::CloseReason::kRejected);
+  EXPECT_THAT(closed.text, HasSubstr("another key than the run token names"));
   EXPECT_FALSE(b.saw<io::Accepted>());
 }
 
@@ -134,6 +136,7 @@ TEST_F(Tls, PlainStreamsOfOtherMachinesAreRefusedUnlessAskedFor) {
   far.bytes = {192, 0, 2, 77};  // for documentation (RFC 5737)
   a.streams.carry_out(io::Dial{a.names.next(), far, true});
   run_until([&] { return a.saw<io::Closed>(); });
+  EXPECT_EQ(a.last<io::Closed>().reason, io::CloseReason::kRejected);
   EXPECT_THAT(a.last<io::Closed>().text, HasSubstr("a plain stream to another machine is refused"));
 }
 

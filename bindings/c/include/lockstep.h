@@ -97,7 +97,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_EVICTED = 10,            /* the coordinator removed this peer; the text says why; rejoin */
   LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not part of a run, or no longer */
   LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
-  LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer; the text says why */
+  LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer, or shows another key than the run token
+                                           names; the text says why */
   LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* no room for another call (lockstep_set_no_wait()), or 16 states published or
                                            fetched: wait for one first, or end one */
   LOCKSTEP_ERR_BUFFER_TOO_SMALL = 15,   /* a receive buffer cannot hold the result; the text says what it needs */
@@ -496,6 +497,7 @@ typedef struct lockstep_result {
  * The coordinator may start later: while the coordinator is unreachable, this function looks up the name and tries the
  * addresses again, after 50 ms at first and every second in the end; `log` gets a line after the first attempt. The
  * same holds when the connection ends before the coordinator's greeting, which strangers that fill the port can cause.
+ * If all addresses show another key than the run token names, this function returns at once.
  * Errors: INVALID_ARGUMENT, REFUSED, PROTOCOL (another program listens there), UNREACHABLE (not reached within
  * timeout_ms: the text lists how the attempts ended), TIMED_OUT (not admitted within timeout_ms). After an error make a
  * new communicator. */

@@ -134,7 +134,7 @@ class Unreachable(Error, ConnectionError):
 
 
 class Refused(Error, ConnectionRefusedError):
-    """The coordinator refused this peer; the text says why."""
+    """The coordinator refused this peer, or shows another key than the run token names; the text says why."""
 
     _status = 13
 

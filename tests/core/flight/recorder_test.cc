@@ -190,7 +190,7 @@ TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 9);
   driver.machine.save(state);
-  EXPECT_EQ(kRevision, 48U);
+  EXPECT_EQ(kRevision, 49U);
   EXPECT_EQ(checksum(recording.records), 358299793162801960U);
   EXPECT_EQ(checksum(state), 7357967024104039591U);
 }

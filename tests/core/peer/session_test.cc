@@ -141,6 +141,68 @@ TEST(Session, ATimeoutEndsTheSearchAndListsTheAttempts) {
       << outcome->text;
 }
 
+// Rule 68.
+class SeveralAddresses : public ::testing::Test {
+ protected:
+  SeveralAddresses() { seeker.me.coordinator.addresses = std::vector{address_of(100), address_of(101)}; }
+  void is_rejected() {
+    seeker.me.streams.refuse(*seeker.me.streams.dialling().front(), "another key", io::CloseReason::kRejected);
+    seeker.me.run();
+  }
+  Seeker seeker{seconds(60)};
+};
+
+TEST_F(SeveralAddresses, AConnectEndsAtOnceWhenAllShowAnotherKey) {
+  seeker.is_refused();  // the first answer was given before there were two
+  seeker.pause();
+  const Instant began = seeker.me.now;
+  is_rejected();
+  EXPECT_FALSE(seeker.me.run_over);
+  is_rejected();
+  EXPECT_EQ(seeker.me.now, began);
+  const Outcome* const outcome = seeker.me.outcome(seeker.connected);
+  ASSERT_NE(outcome, nullptr);
+  EXPECT_EQ(outcome->status, Status::kRefused);
+  for (const std::string& part : {address_of(100).text() + ": rejected: another key",
+                                  address_of(101).text() + ": rejected: another key", std::string("connect with")}) {
+    EXPECT_NE(outcome->text.find(part), std::string::npos) << outcome->text;
+  }
+}
+
+TEST_F(SeveralAddresses, TryingGoesOnWhileOneDoesNotAnswer) {
+  seeker.is_refused();
+  for (int i = 0; i < 3; ++i) {
+    seeker.pause();
+    is_rejected();
+    seeker.is_refused();
+    EXPECT_FALSE(seeker.me.run_over);
+    seeker.pause();
+    seeker.is_refused();
+    is_rejected();
+    EXPECT_FALSE(seeker.me.run_over);
+  }
+  seeker.pause();
+  is_rejected();
+  FarEnd& coordinator = seeker.reach();
+  coordinator.say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
+  seeker.me.run();
+  EXPECT_FALSE(seeker.me.run_over);
+  EXPECT_EQ(seeker.me.outcome(seeker.connected), nullptr) << "the call waits for the admission";
+}
+
+TEST_F(SeveralAddresses, TryingGoesOnWhileOneHasNoAddress) {
+  seeker.me.coordinator = {std::vector{address_of(100)}, {"cannot resolve 'far'"}};
+  seeker.is_refused();
+  seeker.pause();
+  is_rejected();
+  EXPECT_FALSE(seeker.me.run_over);
+  seeker.me.coordinator.unresolved.clear();
+  seeker.pause();
+  is_rejected();
+  ASSERT_TRUE(seeker.me.run_over);
+  EXPECT_NE(seeker.me.run_over->text.find("cannot resolve 'far'"), std::string::npos);
+}
+
 // A port full of strangers resets new streams: the peer tries again and lists all attempts.
 TEST(Session, ADisconnectedConnectRetriesAndListsTheAttempts) {
   Seeker seeker(milliseconds(400));
