@@ -1,19 +1,17 @@
-// Who may reach a coordinator, and by which proof: its key, its run tokens, and what they grant. The tokens come from a
-// file, or from nowhere: then there is one token, which ends with the process. Or certificates take their place.
+// Who may reach a coordinator, and by which proof: run tokens (token_access.h), certificates of an authority of the
+// user's own (certificate_access.h), or nothing at all.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/coordinator/grants.h"
+#include "core/coordinator/coordinator.h"
 #include "core/io/stream.h"
 #include "transport/connector.h"
 #include "transport/tls/credentials.h"
-#include "transport/tokens.h"
 
 namespace lockstep::transport {
 
@@ -24,47 +22,35 @@ struct AccessOptions {
   tls::CertificateFiles certificates{};  // instead of tokens: who has one of this authority may join
 };
 
-// Not thread-safe.
+// This class itself asks for no proof. Not thread-safe.
 class Access {
  public:
   // `hosts`: the addresses that the coordinator listens on, or none if it listens on all. Without a token file, a
   // coordinator that listens on loopback addresses only needs no proof: its peers are programs of the same machine.
-  static Result<Access> open(AccessOptions options, const std::vector<io::Address>& hosts);
+  static Result<std::unique_ptr<Access>> open(AccessOptions options, const std::vector<io::Address>& hosts);
 
-  [[nodiscard]] bool is_secured() const { return credentials_ != nullptr; }
-  [[nodiscard]] Security security() const { return {credentials_, options_.insecure}; }
-  [[nodiscard]] std::vector<coordinator::Grant> grants() const;
+  explicit Access(bool insecure) : insecure_(insecure) {}
+  virtual ~Access() = default;
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
 
-  // Call it once the port is known: keeps the addresses for tokens in the file.
-  [[nodiscard]] std::optional<Error> listens_on(const io::Address& bound);
-  // The string that peers connect with: the newest token that is valid, for members; empty without TLS, or if there is
-  // no such token.
-  [[nodiscard]] std::string token() const;
+  [[nodiscard]] virtual Security security() const { return {nullptr, insecure_}; }
+  [[nodiscard]] bool is_secured() const { return security().credentials != nullptr; }
+  [[nodiscard]] virtual coordinator::ChangeGrants grants() const { return {}; }
+
+  // Call it once the port is known.
+  [[nodiscard]] virtual std::optional<Error> listens_on(const io::Address& /*bound*/) { return std::nullopt; }
+  // The string that peers connect with; empty if they need none.
+  [[nodiscard]] virtual std::string token() const { return {}; }
 
   // Whether files may change while the coordinator runs.
-  [[nodiscard]] bool has_files() const { return !options_.token_file.empty() || !options_.certificates.empty(); }
-  // Takes over what has changed in the files. True: there is something new: security and grants are others. An
-  // unreadable file changes nothing, and is an error once.
-  Result<bool> reload();
+  [[nodiscard]] virtual bool has_files() const { return false; }
+  // Takes over what has changed, in files or with the time. True: there is something new: security and grants are
+  // others. An unreadable file changes nothing, and is an error once.
+  virtual Result<bool> reload() { return false; }
 
  private:
-  explicit Access(AccessOptions options) : options_(std::move(options)) {}
-  [[nodiscard]] bool by_certificates() const { return !options_.certificates.empty(); }
-  [[nodiscard]] std::optional<Error> read_certificates();
-  [[nodiscard]] std::uint64_t change_of_files() const;
-  [[nodiscard]] tls::Secrets secrets() const;
-  // Why core cannot have the grants of the file.
-  [[nodiscard]] std::optional<Error> validate() const;
-
-  AccessOptions options_;
-  TokenFile file_;
-  std::uint64_t changes_ = 0;  // of the files, when they were read
-  std::shared_ptr<tls::Credentials> credentials_;
-  std::vector<std::string> addresses_;  // "host:port", for tokens
+  bool insecure_;
 };
-
-// An address of this machine by which others may reach it: that of the route to the internet, else a loopback address.
-// No packet is sent.
-io::Address outward_address(io::Address::Family family);
 
 }  // namespace lockstep::transport

@@ -33,11 +33,11 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
     }
   }
 
-  Result<Access> access = Access::open(options.access, *hosts);
+  Result<std::unique_ptr<Access>> access = Access::open(options.access, *hosts);
   if (!access) return access.error();
   options.machine.link_key = random_link_key();
-  options.machine.secured = access->is_secured();
-  options.machine.grants = access->grants();
+  options.machine.secured = (*access)->is_secured();
+  options.machine.grants = (*access)->grants().grants;
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options), std::move(*access)));
   Result<io::Address> bound = Error{Status::kOutOfMemory, "the thread that runs the coordinator has failed"};
   const ListenPlan plan{std::move(*hosts), where->port, where->port};
@@ -45,8 +45,8 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
     if (server->reactor_->over()) return;
     bound = server->streams_.listen(plan);
     if (!bound) return;
-    if (auto error = server->access_.listens_on(*bound)) bound = *error;
-    server->token_ = server->access_.token();
+    if (auto error = server->access_->listens_on(*bound)) bound = *error;
+    server->token_ = server->access_->token();
     server->loop_.turn();  // sets the first timer
     server->watch_tokens();
   });
@@ -61,7 +61,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
       fmt::format("cannot start a coordinator ({}): raise the limits of threads and open files", error.what())};
 }
 
-CoordinatorServer::CoordinatorServer(Options options, Access access)
+CoordinatorServer::CoordinatorServer(Options options, std::unique_ptr<Access> access)
     : options_(std::move(options)),
       event_log_(options_.log),
       reactor_(options_.reactor != nullptr ? options_.reactor
@@ -74,22 +74,22 @@ CoordinatorServer::CoordinatorServer(Options options, Access access)
       loop_(reactor_->io(), machine_, streams_, *this),
       access_(std::move(access)),
       reload_(reactor_->io()) {
-  streams_.secure(access_.security());
+  streams_.secure(access_->security());
   if (options_.flight_bytes > 0) loop_.record(&recorder_.emplace(options_.machine, born_, options_.flight_bytes));
   reactor_->attach(*this);
 }
 
 void CoordinatorServer::watch_tokens() {
-  if (!access_.has_files() || !access_.is_secured()) return;
+  if (!access_->has_files()) return;
   reload_.expires_after(kReloadEvery);
   reload_.async_wait([this](std::error_code aborted) {
     if (aborted || loop_.stopped()) return;
-    const Result<bool> reloaded = access_.reload();
+    const Result<bool> reloaded = access_->reload();
     if (!reloaded) {
       if (options_.log) options_.log("who may join is as before: " + reloaded.error().text);
     } else if (*reloaded) {
-      streams_.secure(access_.security());
-      loop_.push(coordinator::ChangeGrants{access_.grants()});
+      streams_.secure(access_->security());
+      loop_.push(access_->grants());
       loop_.turn();
     }
     watch_tokens();

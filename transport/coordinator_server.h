@@ -70,7 +70,7 @@ class CoordinatorServer final : private Reactor::User {
   using Machine = coordinator::Coordinator;
   using Loop = MachineLoop<Machine, coordinator::Input, coordinator::Effects, coordinator::Timer, CoordinatorServer>;
 
-  CoordinatorServer(Options options, Access access);
+  CoordinatorServer(Options options, std::unique_ptr<Access> access);
   void watch_tokens();
   void on_failure(const Error& why) override;
   void write_flight_of_failure(const std::string& reason);
@@ -86,7 +86,7 @@ class CoordinatorServer final : private Reactor::User {
   std::optional<flight::Recorder<Machine>> recorder_;
   StreamSet streams_;
   Loop loop_;
-  Access access_;  // used by the owner of the loop
+  const std::unique_ptr<Access> access_;  // used by the owner of the loop
   std::string token_;
   asio::steady_timer reload_;  // when the file of tokens is looked at next
 };

@@ -55,6 +55,13 @@ void sync_folder(const std::string& of) {
 
 }  // namespace
 
+std::uint64_t change_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return 0;
+  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
+  return number(found.st_mtim.tv_sec) * 1'000'000'000 + number(found.st_mtim.tv_nsec) + number(found.st_ino);
+}
+
 std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }
 
 std::string beside(const std::string& path) { return fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU); }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ class OpenFile {
 
 // The message of errno.
 std::string system_says();
+
+// A number that changes with the file; 0: there is no such file.
+std::uint64_t change_of(const std::string& path);
 
 // A new name in the same folder.
 std::string beside(const std::string& path);

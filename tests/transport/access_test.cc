@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,22 +33,22 @@ io::Address everywhere(std::uint16_t port) {
   return address;
 }
 
-Access must_open(AccessOptions options, const std::vector<io::Address>& hosts) {
+std::unique_ptr<Access> must_open(AccessOptions options, const std::vector<io::Address>& hosts) {
   auto access = Access::open(std::move(options), hosts);
   EXPECT_TRUE(access.ok()) << access.error().text;
   return std::move(*access);
 }
 
 TEST(Access, ALoopbackCoordinatorNeedsNoProofAndAnyOtherDoes) {
-  EXPECT_FALSE(must_open({}, kLoopback).is_secured());
-  EXPECT_FALSE(must_open({}, {loopback_v4(0), loopback_v6(0)}).is_secured());
-  EXPECT_TRUE(must_open({}, {}).is_secured()) << "every address";
+  EXPECT_FALSE(must_open({}, kLoopback)->is_secured());
+  EXPECT_FALSE(must_open({}, {loopback_v4(0), loopback_v6(0)})->is_secured());
+  EXPECT_TRUE(must_open({}, {})->is_secured()) << "every address";
   io::Address other = loopback_v4(0);
   other.bytes = {192, 0, 2, 1};
-  EXPECT_TRUE(must_open({}, {loopback_v4(0), other}).is_secured());
-  EXPECT_FALSE(must_open({{}, {}, true}, {}).is_secured()) << "insecure";
-  EXPECT_TRUE(must_open({{}, {}, true}, {}).security().plain_anywhere);
-  EXPECT_FALSE(must_open({}, kLoopback).security().plain_anywhere);
+  EXPECT_TRUE(must_open({}, {loopback_v4(0), other})->is_secured());
+  EXPECT_FALSE(must_open({{}, {}, true}, {})->is_secured()) << "insecure";
+  EXPECT_TRUE(must_open({{}, {}, true}, {})->security().plain_anywhere);
+  EXPECT_FALSE(must_open({}, kLoopback)->security().plain_anywhere);
 }
 
 TEST(Access, InsecureAndTokensExcludeEachOther) {
@@ -57,39 +58,39 @@ TEST(Access, InsecureAndTokensExcludeEachOther) {
 }
 
 TEST(Access, TheTokenNamesTheKeyAndWhereTheCoordinatorListens) {
-  Access access = must_open({}, {});
-  ASSERT_FALSE(access.listens_on(everywhere(4321)));
-  const auto token = wire::parse_run_token(access.token());
+  const auto access = must_open({}, {});
+  ASSERT_FALSE(access->listens_on(everywhere(4321)));
+  const auto token = wire::parse_run_token(access->token());
   ASSERT_TRUE(token.ok()) << token.error().text;
-  EXPECT_EQ(token->coordinator_key, access.security().credentials->digest());
+  EXPECT_EQ(token->coordinator_key, access->security().credentials->digest());
   EXPECT_THAT(token->coordinators.front(), HasSubstr(":4321"));
   EXPECT_EQ(token->role, io::Role::kMember);
-  ASSERT_NE(access.security().credentials->secret_of(token->id), nullptr);
-  EXPECT_EQ(*access.security().credentials->secret_of(token->id), token->secret);
-  ASSERT_THAT(access.grants(), SizeIs(1));
-  EXPECT_EQ(access.grants().front().id, token->id);
+  ASSERT_NE(access->security().credentials->secret_of(token->id), nullptr);
+  EXPECT_EQ(*access->security().credentials->secret_of(token->id), token->secret);
+  ASSERT_THAT(access->grants().grants, SizeIs(1));
+  EXPECT_EQ(access->grants().grants.front().id, token->id);
 }
 
 TEST(Access, AdvertisedHostsReplaceTheAddressesThatAreListenedOn) {
-  Access access = must_open({{}, {"a.example", "b.example:99", "[2001:db8::1]"}, false}, {});
-  ASSERT_FALSE(access.listens_on(everywhere(4000)));
-  EXPECT_THAT(wire::parse_run_token(access.token())->coordinators,
+  const auto access = must_open({{}, {"a.example", "b.example:99", "[2001:db8::1]"}, false}, {});
+  ASSERT_FALSE(access->listens_on(everywhere(4000)));
+  EXPECT_THAT(wire::parse_run_token(access->token())->coordinators,
               ElementsAre("a.example:4000", "b.example:99", "[2001:db8::1]:4000"));
-  Access wrong = must_open({{}, {"a\nb"}, false}, {});
-  EXPECT_TRUE(wrong.listens_on(everywhere(4000)).has_value());
+  const auto wrong = must_open({{}, {"a\nb"}, false}, {});
+  EXPECT_TRUE(wrong->listens_on(everywhere(4000)).has_value());
 }
 
 TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
   const TemporaryFolder folder;
   const std::string path = (folder / "tokens");
-  Access access = must_open({path, {}, false}, kLoopback);
-  EXPECT_TRUE(access.is_secured()) << "a token file means TLS, on loopback, too";
-  ASSERT_FALSE(access.listens_on(loopback_v4(4000)));
-  const std::string first = access.token();
-  Access again = must_open({path, {}, false}, kLoopback);
-  ASSERT_FALSE(again.listens_on(loopback_v4(4000)));
-  EXPECT_EQ(again.token(), first);
-  EXPECT_FALSE(*again.reload()) << "nothing has changed";
+  const auto access = must_open({path, {}, false}, kLoopback);
+  EXPECT_TRUE(access->is_secured()) << "a token file means TLS, on loopback, too";
+  ASSERT_FALSE(access->listens_on(loopback_v4(4000)));
+  const std::string first = access->token();
+  const auto again = must_open({path, {}, false}, kLoopback);
+  ASSERT_FALSE(again->listens_on(loopback_v4(4000)));
+  EXPECT_EQ(again->token(), first);
+  EXPECT_FALSE(*again->reload()) << "nothing has changed";
 
   ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
     TokenRecord guest = random_token();
@@ -101,52 +102,52 @@ TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
     (void)revoke_token(file, "first");
     return add_token(file, guest);
   }));
-  EXPECT_TRUE(*again.reload());
-  const auto grants = again.grants();
+  EXPECT_TRUE(*again->reload());
+  const auto grants = again->grants().grants;
   ASSERT_THAT(grants, SizeIs(1));
   EXPECT_EQ(grants.front().name, "guest");
   EXPECT_EQ(grants.front().role, io::Role::kObserver);
   EXPECT_EQ(grants.front().most_peers, 3U);
   EXPECT_TRUE(grants.front().single_use);
   EXPECT_LE(grants.front().expires, now());
-  EXPECT_EQ(again.token(), "") << "no token for members is valid";
+  EXPECT_EQ(again->token(), "") << "no token for members is valid";
 }
 
 TEST(Access, AnUnreadableFileChangesNothing) {
   const TemporaryFolder folder;
   const std::string path = (folder / "tokens");
-  Access access = must_open({path, {}, false}, {});
-  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  const auto access = must_open({path, {}, false}, {});
+  ASSERT_FALSE(access->listens_on(everywhere(4000)));
   std::ofstream(path) << "not JSON";
-  const auto reloaded = access.reload();
+  const auto reloaded = access->reload();
   ASSERT_FALSE(reloaded.ok());
-  EXPECT_THAT(access.grants(), SizeIs(1));
-  EXPECT_FALSE(*access.reload()) << "it is told once";
+  EXPECT_THAT(access->grants().grants, SizeIs(1));
+  EXPECT_FALSE(*access->reload()) << "it is told once";
 }
 
 TEST(Access, MoreTokensThanCoreTakesChangeNothing) {
   const TemporaryFolder folder;
   const std::string path = folder / "tokens";
-  Access access = must_open({path, {}, false}, {});
-  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  const auto access = must_open({path, {}, false}, {});
+  ASSERT_FALSE(access->listens_on(everywhere(4000)));
   ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
     for (std::size_t i = 0; i < kMaxGrants; ++i) {
       if (auto error = add_token(file, random_token())) return error;
     }
     return std::nullopt;
   }));
-  EXPECT_THAT(access.reload().error().text, HasSubstr("at most 1024"));
-  EXPECT_THAT(access.grants(), SizeIs(1));
+  EXPECT_THAT(access->reload().error().text, HasSubstr("at most 1024"));
+  EXPECT_THAT(access->grants().grants, SizeIs(1));
   EXPECT_THAT(Access::open({path, {}, false}, {}).error().text, HasSubstr("at most 1024"));
 }
 
 TEST(Access, AnotherKeyInTheFileIsNotTakenOver) {
   const TemporaryFolder folder;
-  Access access = must_open({(folder / "tokens"), {}, false}, {});
-  Access other = must_open({(folder / "other"), {}, false}, {});
-  ASSERT_FALSE(access.listens_on(everywhere(4000)));
+  const auto access = must_open({(folder / "tokens"), {}, false}, {});
+  const auto other = must_open({(folder / "other"), {}, false}, {});
+  ASSERT_FALSE(access->listens_on(everywhere(4000)));
   ASSERT_EQ(std::rename((folder / "other").c_str(), (folder / "tokens").c_str()), 0);
-  EXPECT_THAT(access.reload().error().text, HasSubstr("another key"));
+  EXPECT_THAT(access->reload().error().text, HasSubstr("another key"));
 }
 
 }  // namespace

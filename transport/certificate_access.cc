@@ -1,0 +1,43 @@
+#include "transport/certificate_access.h"
+
+#include <string>
+
+#include "transport/whole_file.h"
+
+namespace lockstep::transport {
+
+Result<std::unique_ptr<CertificateAccess>> CertificateAccess::open(tls::CertificateFiles files) {
+  std::unique_ptr<CertificateAccess> access(new CertificateAccess(std::move(files)));
+  if (auto error = access->read()) return *error;
+  return access;
+}
+
+std::optional<Error> CertificateAccess::read() {
+  change_ = change_of_files();
+  auto credentials = tls::Credentials::from(files_, tls::Credentials::Of::kCoordinator);
+  if (!credentials) return credentials.error();
+  credentials_ = std::make_shared<tls::Credentials>(std::move(*credentials));
+  return std::nullopt;
+}
+
+// A number that changes with any of the files.
+std::uint64_t CertificateAccess::change_of_files() const {
+  std::uint64_t sum = 0;
+  for (const std::string* const file :
+       {&files_.certificate, &files_.private_key, &files_.authority, &files_.revocation_list}) {
+    if (!file->empty()) sum = sum * 31 + change_of(*file);
+  }
+  return sum;
+}
+
+coordinator::ChangeGrants CertificateAccess::grants() const {
+  return {{{.id = tls::kByCertificate, .name = "certificate"}}};
+}
+
+Result<bool> CertificateAccess::reload() {
+  if (change_of_files() == change_) return false;
+  if (auto error = read()) return *error;
+  return true;
+}
+
+}  // namespace lockstep::transport

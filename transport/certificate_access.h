@@ -1,0 +1,33 @@
+// A coordinator that peers reach by certificates of the user's own authority: its files, and what changes with them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "transport/access.h"
+
+namespace lockstep::transport {
+
+class CertificateAccess final : public Access {
+ public:
+  static Result<std::unique_ptr<CertificateAccess>> open(tls::CertificateFiles files);
+
+  [[nodiscard]] Security security() const override { return {credentials_, false}; }
+  // Each certificate of the authority is for a member.
+  [[nodiscard]] coordinator::ChangeGrants grants() const override;
+  [[nodiscard]] bool has_files() const override { return true; }
+  Result<bool> reload() override;
+
+ private:
+  explicit CertificateAccess(tls::CertificateFiles files) : Access(false), files_(std::move(files)) {}
+  [[nodiscard]] std::optional<Error> read();
+  [[nodiscard]] std::uint64_t change_of_files() const;
+
+  tls::CertificateFiles files_;
+  std::uint64_t change_ = 0;  // of the files, when they were read
+  std::shared_ptr<tls::Credentials> credentials_;
+};
+
+}  // namespace lockstep::transport
