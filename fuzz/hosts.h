@@ -277,12 +277,15 @@ class CoordinatorHost {
     now = now + time;
     if (coordinator_.deadline() <= now) step(coordinator::Timer{});
   }
-  void change_grants(std::vector<coordinator::Grant> grants) { step(coordinator::ChangeGrants{std::move(grants)}); }
+  void change_grants(std::vector<coordinator::Grant> grants, std::vector<coordinator::BarredKey> barred = {}) {
+    step(coordinator::ChangeGrants{std::move(grants), std::move(barred)});
+  }
   [[nodiscard]] wire::StatusReply status() const { return coordinator_.snapshot(now); }
   [[nodiscard]] coordinator::Coordinator::Footprint footprint() const { return coordinator_.footprint(); }
 
   Instant now{};
   Streams streams;
+  std::vector<io::TokenId> used_tokens;  // as the coordinator has told them
   std::vector<trace::Event> events;
 
  private:
@@ -295,6 +298,7 @@ class CoordinatorHost {
                        (void)trace::to_line(event);
                        if (events.size() < 1000) events.push_back(event);
                      },
+                     [&](const coordinator::TokenUsed& used) { used_tokens.push_back(used.token); },
                      [&](const auto& io) { streams.carry_out(io); },
                  },
                  effect);

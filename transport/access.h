@@ -48,6 +48,10 @@ class Access {
   // Takes over what has changed, in files or with the time. True: there is something new: security and grants are
   // others. An unreadable file changes nothing, and is an error once.
   virtual Result<bool> reload() { return false; }
+  // A token for one use has admitted its peer. Remembers it in the file, where there is one. May write to the disk. An
+  // error: it is not in the file yet; keep_used() tries again.
+  [[nodiscard]] virtual std::optional<Error> used(io::TokenId /*token*/) { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Error> keep_used() { return std::nullopt; }
 
  private:
   bool insecure_;

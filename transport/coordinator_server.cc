@@ -84,6 +84,7 @@ void CoordinatorServer::watch_tokens() {
   reload_.expires_after(kReloadEvery);
   reload_.async_wait([this](std::error_code aborted) {
     if (aborted || loop_.stopped()) return;
+    if (const auto error = access_->keep_used()) told_unkept(*error);
     const Result<bool> reloaded = access_->reload();
     if (!reloaded) {
       if (options_.log) options_.log("who may join is as before: " + reloaded.error().text);
@@ -152,6 +153,17 @@ void CoordinatorServer::last_words() { write_flight_of_failure("an assertion fai
 void CoordinatorServer::carry_out(trace::Event& effect) {
   if (options_.events) return options_.events(effect);
   if (options_.log) event_log_.take(effect, now());
+}
+
+// On the disk before its peer hears of it: the machine's write of the greeting comes after this effect.
+void CoordinatorServer::carry_out(coordinator::TokenUsed& effect) {
+  said_unkept_ = false;
+  if (const auto error = access_->used(effect.token)) told_unkept(*error);
+}
+
+void CoordinatorServer::told_unkept(const Error& why) {
+  if (std::exchange(said_unkept_, true) || !options_.log) return;
+  options_.log("a token for one use was used, and the token file does not show it yet: " + why.text);
 }
 
 }  // namespace lockstep::transport

@@ -64,6 +64,7 @@ class CoordinatorServer final : private Reactor::User {
 
   // ---- effects; called by the machine loop ----
   void carry_out(trace::Event& effect);
+  void carry_out(coordinator::TokenUsed& effect);
   void last_words();
 
  private:
@@ -72,6 +73,7 @@ class CoordinatorServer final : private Reactor::User {
 
   CoordinatorServer(Options options, std::unique_ptr<Access> access);
   void watch_tokens();
+  void told_unkept(const Error& why);
   void on_failure(const Error& why) override;
   void write_flight_of_failure(const std::string& reason);
 
@@ -88,6 +90,7 @@ class CoordinatorServer final : private Reactor::User {
   Loop loop_;
   const std::unique_ptr<Access> access_;  // used by the owner of the loop
   std::string token_;
+  bool said_unkept_ = false;   // that a used token is not in the file
   asio::steady_timer reload_;  // when the file of tokens is looked at next
 };
 

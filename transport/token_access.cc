@@ -52,7 +52,7 @@ coordinator::ChangeGrants TokenAccess::grants() const {
   for (const TokenRecord& token : file_.tokens) {
     if (state_of(token, today) == TokenState::kRevoked && !planted(DriverMutant::kRevokedStays)) continue;
     const Instant expires = token.expires == 0 ? kNever : now() + seconds(token.expires - today);
-    change.grants.push_back({token.id, token.role, expires, token.max_peers, token.single_use, token.name});
+    change.grants.push_back({token.id, token.role, expires, token.max_peers, token.single_use, token.used, token.name});
   }
   return change;
 }
@@ -94,6 +94,23 @@ std::string TokenAccess::token() const {
     return token.role == io::Role::kMember && state_of(token, today) == TokenState::kValid;
   });
   return newest == file_.tokens.rend() ? std::string() : wire::text_of(run_token(file_, *newest, addresses_));
+}
+
+std::optional<Error> TokenAccess::used(io::TokenId token) {
+  if (path_.empty()) return std::nullopt;
+  used_.insert(token);
+  return keep_used();
+}
+
+// Never waits for another process, which may stand still with the lock. reload() then reads what this has written.
+std::optional<Error> TokenAccess::keep_used() {
+  if (used_.empty()) return std::nullopt;
+  auto error = try_change_token_file(path_, [&](TokenFile& file) -> std::optional<Error> {
+    for (const io::TokenId token : used_) use_token(file, token);
+    return std::nullopt;
+  });
+  if (!error) used_.clear();
+  return error;
 }
 
 Result<bool> TokenAccess::reload() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ class TokenAccess final : public Access {
   [[nodiscard]] std::string token() const override;
   [[nodiscard]] bool has_files() const override { return !path_.empty(); }
   Result<bool> reload() override;
+  [[nodiscard]] std::optional<Error> used(io::TokenId token) override;
+  [[nodiscard]] std::optional<Error> keep_used() override;
 
  private:
   TokenAccess(std::string path, std::vector<std::string> advertised)
@@ -40,6 +43,7 @@ class TokenAccess final : public Access {
   std::uint64_t change_ = 0;  // of the file, when it was read
   std::shared_ptr<tls::Credentials> credentials_;
   std::vector<std::string> addresses_;  // "host:port", for tokens
+  std::set<io::TokenId> used_;          // that the file does not show as used yet
 };
 
 }  // namespace lockstep::transport

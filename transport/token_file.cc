@@ -59,6 +59,7 @@ class ObjectFields {
     object_.erase(at);
     return value;
   }
+  [[nodiscard]] bool has(const char* name) const { return object_.is_object() && object_.contains(name); }
   std::string text(const char* name) {
     const Json value = take(name);
     if (!value.is_string()) refuse(fmt::format("\"{}\" is no string", name));
@@ -103,6 +104,7 @@ Json json_of(const TokenRecord& token) {
           {"expires", token.expires == 0 ? Json() : Json(utc_text(token.expires))},
           {"max_peers", token.max_peers == 0 ? Json() : Json(token.max_peers)},
           {"single_use", token.single_use},
+          {"used", token.used},
           {"revoked", token.revoked}};
 }
 
@@ -142,6 +144,7 @@ std::string read_token(Json object, std::size_t nth, TokenRecord& token) {
   token.expires = expiry_of(fields);
   token.max_peers = max_peers_of(fields);
   token.single_use = fields.flag("single_use");
+  token.used = fields.has("used") && fields.flag("used");
   token.revoked = fields.flag("revoked");
   return fields.fault();
 }
@@ -227,8 +230,10 @@ std::string behind_links(const std::string& path) {
   return error ? path : real.string();
 }
 
-bool lock(int file) {
-  while (::flock(file, LOCK_EX) != 0) {
+enum class Lock : std::uint8_t { kWait, kTry };
+
+bool lock(int file, Lock how) {
+  while (::flock(file, how == Lock::kTry ? LOCK_EX | LOCK_NB : LOCK_EX) != 0) {
     if (errno != EINTR) return false;
   }
   return true;
@@ -239,6 +244,31 @@ bool is_at(int file, const std::string& path) {
   struct stat there {};
   return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &there) == 0 && open.st_dev == there.st_dev &&
          open.st_ino == there.st_ino;
+}
+
+using Change = std::function<std::optional<Error>(TokenFile&)>;
+
+std::optional<Error> change_file(const std::string& path, const Change& change, Lock how) {
+  for (;;) {
+    const std::string real = behind_links(path);
+    const OpenFile file(::open(real.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!file.ok()) return cannot("changed", path);
+    if (!lock(file.descriptor(), how)) {
+      if (errno != EWOULDBLOCK) return cannot("locked", path);
+      return Error{Status::kTimedOut, about(path, "another process is changing it").text};
+    }
+    if (!is_at(file.descriptor(), real)) continue;  // another process has replaced it meanwhile
+    auto loaded = load_open(file.descriptor(), path);
+    if (!loaded) return loaded.error();
+    const TokenFile before = *loaded;
+    if (auto refused = change(*loaded)) return refused;
+    if (*loaded == before) return std::nullopt;
+    const std::string text = text_of(*loaded);
+    if (const auto failed = replace_file(real, std::as_bytes(std::span(text)))) {
+      return about(path, "it cannot be changed: " + *failed);
+    }
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -300,25 +330,12 @@ Result<TokenFile> load_or_create_token_file(const std::string& path, const std::
   return load_token_file(path);
 }
 
-std::optional<Error> change_token_file(const std::string& path,
-                                       const std::function<std::optional<Error>(TokenFile&)>& change) {
-  for (;;) {
-    const std::string real = behind_links(path);
-    const OpenFile file(::open(real.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (!file.ok()) return cannot("changed", path);
-    if (!lock(file.descriptor())) return cannot("locked", path);
-    if (!is_at(file.descriptor(), real)) continue;  // another process has replaced it meanwhile
-    auto loaded = load_open(file.descriptor(), path);
-    if (!loaded) return loaded.error();
-    const TokenFile before = *loaded;
-    if (auto refused = change(*loaded)) return refused;
-    if (*loaded == before) return std::nullopt;
-    const std::string text = text_of(*loaded);
-    if (const auto failed = replace_file(real, std::as_bytes(std::span(text)))) {
-      return about(path, "it cannot be changed: " + *failed);
-    }
-    return std::nullopt;
-  }
+std::optional<Error> change_token_file(const std::string& path, const Change& change) {
+  return change_file(path, change, Lock::kWait);
+}
+
+std::optional<Error> try_change_token_file(const std::string& path, const Change& change) {
+  return change_file(path, change, Lock::kTry);
 }
 
 }  // namespace lockstep::transport

@@ -4,7 +4,9 @@
 //   {"version": 1, "private_key": PEM, "key_digest": 64 hexadecimal digits, "addresses": ["host:port"],
 //    "tokens": [{"id": 16 digits, "secret": 32 digits, "role": "member" or "observer", "name": text,
 //                "expires": "2026-12-31T00:00:00Z" or null, "max_peers": number or null,
-//                "single_use": bool, "revoked": bool}]}
+//                "single_use": bool, "used": bool, "revoked": bool}]}
+//
+// "used" may be missing: it is false.
 //
 // All errors name the file, and none quotes what it contains.
 #pragma once
@@ -34,5 +36,9 @@ Result<TokenFile> load_or_create_token_file(const std::string& path, const std::
 // is unchanged. Waits for other processes that change the file. A link stays a link.
 std::optional<Error> change_token_file(const std::string& path,
                                        const std::function<std::optional<Error>(TokenFile&)>& change);
+
+// The same without waiting: `kTimedOut` if another process changes the file now.
+std::optional<Error> try_change_token_file(const std::string& path,
+                                           const std::function<std::optional<Error>(TokenFile&)>& change);
 
 }  // namespace lockstep::transport

@@ -56,12 +56,14 @@ std::optional<io::Role> role_of(std::string_view name) {
 
 TokenState state_of(const TokenRecord& token, std::int64_t now) {
   if (token.revoked) return TokenState::kRevoked;
+  if (token.single_use && token.used) return TokenState::kUsed;
   return token.expires != 0 && token.expires <= now ? TokenState::kExpired : TokenState::kValid;
 }
 
 std::string_view name_of(TokenState state) {
   switch (state) {
     case TokenState::kValid: return "valid";
+    case TokenState::kUsed: return "used";
     case TokenState::kExpired: return "expired";
     case TokenState::kRevoked: return "revoked";
   }
@@ -142,6 +144,10 @@ Result<TokenRecord> revoke_token(TokenFile& file, std::string_view which) {
   TokenRecord* const token = record_of(file, *id);
   token->revoked = true;
   return *token;
+}
+
+void use_token(TokenFile& file, io::TokenId id) {
+  if (TokenRecord* const token = record_of(file, id)) token->used = token->single_use;
 }
 
 wire::RunToken run_token(const TokenFile& file, const TokenRecord& token, std::vector<std::string> addresses) {

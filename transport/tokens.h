@@ -26,6 +26,7 @@ struct TokenRecord {
   std::int64_t expires = 0;     // seconds since 1970, UTC; 0: never
   std::uint32_t max_peers = 0;  // members at the same time; 0: no limit
   bool single_use = false;      // admits one peer, once
+  bool used = false;            // a single use: it has admitted its peer
   bool revoked = false;
 
   bool operator==(const TokenRecord&) const = default;
@@ -41,7 +42,7 @@ struct TokenFile {
   bool operator==(const TokenFile&) const = default;
 };
 
-enum class TokenState : std::uint8_t { kValid, kExpired, kRevoked };
+enum class TokenState : std::uint8_t { kValid, kUsed, kExpired, kRevoked };
 
 std::string_view role_name(io::Role role);
 std::optional<io::Role> role_of(std::string_view name);
@@ -64,6 +65,9 @@ Result<io::TokenId> find_token(const TokenFile& file, std::string_view which);
 
 // The record that it revoked, or that was revoked before.
 Result<TokenRecord> revoke_token(TokenFile& file, std::string_view which);
+
+// Notes that a token for one use has admitted its peer. A token that the list does not have any more changes nothing.
+void use_token(TokenFile& file, io::TokenId id);
 
 // What peers get. Precondition: validate_token_addresses() finds nothing.
 wire::RunToken run_token(const TokenFile& file, const TokenRecord& token, std::vector<std::string> addresses);

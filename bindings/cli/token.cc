@@ -186,7 +186,7 @@ void add_list(CLI::App& app, TokenOptions& options) {
   CLI::App* const command = subcommand(app, "list", "shows all tokens without their secrets", options);
   command->add_flag("-j,--json", options.json, "as JSON");
   command->footer(R"(
-The state is "valid", "expired" or "revoked".
+The state is "valid", "used" (a token of --once), "expired" or "revoked".
 
 Examples:
   lockstep token list --tokens run.tokens

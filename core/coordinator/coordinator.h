@@ -39,13 +39,20 @@ struct Options {
 std::string validate_options(const Options& options);
 
 struct Timer {};
-// The grants from now on, at most kMaxGrants. Peers whose grant is gone are evicted (rule 64).
+// The grants from now on, at most kMaxGrants, and the keys that are barred. Peers whose grant is gone or whose key is
+// barred are evicted (rule 64).
 struct ChangeGrants {
   std::vector<Grant> grants;
+  std::vector<BarredKey> barred{};
 };
 
 using Input = std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, ChangeGrants>;
-using Effect = std::variant<trace::Event, io::Read, io::Write, io::Revoke, io::Close>;
+// A peer has used up this token. Comes before the peer is told that it may join: a driver that keeps tokens on disk
+// notes it first.
+struct TokenUsed {
+  io::TokenId token;
+};
+using Effect = std::variant<trace::Event, TokenUsed, io::Read, io::Write, io::Revoke, io::Close>;
 using Effects = std::vector<Effect>;
 
 class Coordinator {

@@ -16,6 +16,7 @@ void fields(auto& a, Is<Grant> auto& m) {
   a("expires", m.expires);
   a("most_peers", m.most_peers);
   a("single_use", m.single_use);
+  a("used", m.used);
   a("name", m.name);
 }
 
@@ -33,10 +34,22 @@ void fields(auto& a, Is<Options> auto& m) {
   a("grants", m.grants);
 }
 
+// ---- effects ----
+
+void fields(auto& a, Is<TokenUsed> auto& m) { a("token", m.token); }
+
 // ---- inputs ----
 
 void fields(auto&, Is<Timer> auto&) {}
 
-void fields(auto& a, Is<ChangeGrants> auto& m) { a("grants", m.grants); }
+void fields(auto& a, Is<BarredKey> auto& m) {
+  a("key", m.key);
+  a("why", m.why);
+}
+
+void fields(auto& a, Is<ChangeGrants> auto& m) {
+  a("grants", m.grants);
+  a("barred", m.barred);
+}
 
 }  // namespace lockstep::coordinator

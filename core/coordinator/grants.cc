@@ -28,8 +28,14 @@ std::string validate_grants(const std::vector<Grant>& grants) {
   return {};
 }
 
-Grants::Grants(bool secured, const std::vector<Grant>& grants) : secured_(secured) {
-  for (const Grant& grant : grants) grants_.emplace(grant.id, grant);
+Grants::Grants(bool secured, const std::vector<Grant>& grants) : secured_(secured) { replace(grants); }
+
+void Grants::replace(const std::vector<Grant>& grants) {
+  grants_.clear();
+  for (const Grant& grant : grants) {
+    grants_.emplace(grant.id, grant);
+    if (grant.single_use && grant.used) used_up_.insert(grant.id);
+  }
 }
 
 std::string Grants::text_of(io::TokenId token) const {
@@ -66,6 +72,7 @@ std::optional<Error> Grants::validate_status_request(const io::Identity& identit
         "this coordinator admits only peers with a run token: connect with the string that `lockstep coordinator` "
         "printed");
   }
+  if (const auto barred = barred_.find(identity.key); barred != barred_.end()) return refusal(barred->second);
   const auto grant = grants_.find(identity.token);
   const bool proved = identity.proved || mutant(Mutant::kUnprovedAdmitted);
   if (!proved || grant == grants_.end()) {
@@ -94,24 +101,28 @@ std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant
   return std::nullopt;
 }
 
-void Grants::joined(PeerId peer, const io::Identity& identity) {
-  if (!secured_) return;
+bool Grants::joined(PeerId peer, const io::Identity& identity) {
+  if (!secured_) return false;
   identity_of_.emplace(peer, identity);
-  if (const auto grant = grants_.find(identity.token); grant != grants_.end() && grant->second.single_use) {
-    used_up_.insert(identity.token);
-  }
+  const auto grant = grants_.find(identity.token);
+  return grant != grants_.end() && grant->second.single_use && used_up_.insert(identity.token).second;
 }
 
 void Grants::gone(PeerId peer) { identity_of_.erase(peer); }
 
-std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants) {
+std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants, const std::vector<BarredKey>& barred) {
   std::map<PeerId, std::string> tokens;
   for (const auto& [peer, identity] : identity_of_) tokens.emplace(peer, text_of(identity.token));
-  grants_.clear();
-  for (const Grant& grant : grants) grants_.emplace(grant.id, grant);
+  replace(grants);
   std::erase_if(used_up_, [&](io::TokenId token) { return !grants_.contains(token); });
+  barred_.clear();
+  for (const BarredKey& one : barred) barred_.emplace(one.key, one.why);
   std::vector<Revoked> revoked;
   for (const auto& [peer, identity] : identity_of_) {
+    if (const auto bar = barred_.find(identity.key); bar != barred_.end()) {
+      revoked.push_back({peer, bar->second});
+      continue;
+    }
     const auto grant = grants_.find(identity.token);
     if (grant != grants_.end() && grant->second.role == io::Role::kMember) continue;
     if (mutant(Mutant::kRevokedStays)) continue;

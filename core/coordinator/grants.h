@@ -25,9 +25,18 @@ struct Grant {
   Instant expires = kNever;
   std::uint32_t most_peers = 0;  // in the run, or waiting, that joined by it; 0: no limit
   bool single_use = false;       // a peer that joins by it uses it up
+  bool used = false;             // a single use that was used up before
   std::string name{};            // for people; may be empty
 
   bool operator==(const Grant&) const = default;
+};
+
+// A key that may not be in the run, whatever it proves: its certificate is not valid any more.
+struct BarredKey {
+  io::KeyDigest key;
+  std::string why;  // in words
+
+  bool operator==(const BarredKey&) const = default;
 };
 
 // Why no coordinator can have these grants; empty: they are valid.
@@ -41,7 +50,8 @@ class Grants {
   [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
   [[nodiscard]] std::optional<Error> validate_status_request(const io::Identity& identity, Instant now) const;
 
-  void joined(PeerId peer, const io::Identity& identity);
+  // True: its token is used up now.
+  [[nodiscard]] bool joined(PeerId peer, const io::Identity& identity);
   void gone(PeerId peer);
 
   // A peer whose grant is gone, and the reason in words.
@@ -49,8 +59,8 @@ class Grants {
     PeerId peer;
     std::string why;
   };
-  // Replaces the table.
-  [[nodiscard]] std::vector<Revoked> change(const std::vector<Grant>& grants);
+  // Replaces the table, and the list of barred keys.
+  [[nodiscard]] std::vector<Revoked> change(const std::vector<Grant>& grants, const std::vector<BarredKey>& barred);
 
   // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
   [[nodiscard]] std::string token_of(PeerId peer) const;
@@ -58,22 +68,26 @@ class Grants {
   [[nodiscard]] std::optional<io::Identity> identity_of(PeerId peer) const;
   // Whether the token is for one peer at a time.
   [[nodiscard]] bool is_personal(io::TokenId token) const;
-  [[nodiscard]] std::size_t entries() const { return grants_.size() + used_up_.size() + identity_of_.size(); }
+  [[nodiscard]] std::size_t entries() const {
+    return grants_.size() + used_up_.size() + identity_of_.size() + barred_.size();
+  }
 
   // Left out: secured_, an option.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(grants_, used_up_, identity_of_);
+    a.all(grants_, used_up_, identity_of_, barred_);
   }
 
  private:
+  void replace(const std::vector<Grant>& grants);
   [[nodiscard]] std::size_t peers_of(io::TokenId token) const;
   [[nodiscard]] std::string text_of(io::TokenId token) const;
 
   bool secured_;
   std::map<io::TokenId, Grant> grants_;
   std::set<io::TokenId> used_up_;
-  std::map<PeerId, io::Identity> identity_of_;  // of peers in the run, and those that wait
+  std::map<PeerId, io::Identity> identity_of_;   // of peers in the run, and those that wait
+  std::map<io::KeyDigest, std::string> barred_;  // and why
 };
 
 }  // namespace lockstep::coordinator

@@ -54,7 +54,7 @@ void Coordinator::Machine::on_closed(const io::Closed& in) {
 // Rule 64.
 void Coordinator::Machine::on_change(const ChangeGrants& in) {
   LOCKSTEP_ASSERT(validate_grants(in.grants).empty());
-  for (Grants::Revoked& revoked : grants_.change(in.grants)) {
+  for (Grants::Revoked& revoked : grants_.change(in.grants, in.barred)) {
     lose({revoked.peer, Status::kEvicted, std::move(revoked.why)});
   }
 }
@@ -130,7 +130,7 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   }
   connections_.identify(stream, join.peer, join.round_trip);
   participants_.add(join.peer, join.name, network);
-  grants_.joined(join.peer, identity);
+  if (grants_.joined(join.peer, identity)) context_.out().emplace_back(TokenUsed{identity.token});
   connections_.say_on(stream, wire::Waiting{address, context_.options.heartbeat, context_.options.silence});
   const std::string token = grants_.token_of(join.peer);
   context_.note({.kind = trace::Kind::kPeerWaiting,

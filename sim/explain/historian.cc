@@ -348,6 +348,7 @@ void Historian::asks(std::uint32_t process, const coordinator::Effect& effect) {
   if (!step_) return;
   std::visit(overloaded{
                  [&](const trace::Event& event) { noted(process, event); },
+                 [&](const coordinator::TokenUsed&) {},
                  [&](const auto& io) { asked(io::Effect{io}, process); },
              },
              effect);

@@ -161,6 +161,7 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                    if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);
                    if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);
                  },
+                 [&](const coordinator::TokenUsed&) {},  // tokens of a simulated run have no limits
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },
                  [&](const io::Revoke& io) { carry_out_io(process, io); },

@@ -146,6 +146,16 @@ TEST_F(TokenCommand, ListShowsNoSecret) {
                                      {"state", "valid"}}));
 }
 
+TEST_F(TokenCommand, ListShowsATokenThatWasUsed) {
+  const auto once = make("-a h:1 -n guest --once");
+  ASSERT_FALSE(transport::change_token_file(path, [&](transport::TokenFile& tokens) -> std::optional<Error> {
+    transport::use_token(tokens, once.id);
+    return std::nullopt;
+  }));
+  EXPECT_THAT(token("list").text, HasSubstr("once   used"));
+  EXPECT_EQ(nlohmann::json::parse(token("list", "--json").text)[0]["state"], "used");
+}
+
 TEST_F(TokenCommand, RevokeTakesAnIdANameOrTheToken) {
   const auto one = make("-a h:1 -n one");
   const auto two = make("-a h:1");

@@ -113,6 +113,27 @@ TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
   EXPECT_EQ(again->token(), "") << "no token for members is valid";
 }
 
+TEST(Access, AUsedTokenStaysUsedAfterARestart) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokens";
+  const auto access = must_open({path, {}, false}, kLoopback);
+  TokenRecord once = random_token();
+  once.single_use = true;
+  std::optional<Error> locked;
+  ASSERT_FALSE(change_token_file(path, [&](TokenFile& file) {
+    locked = access->used(once.id);  // while another process holds the file
+    return add_token(file, once);
+  }));
+  ASSERT_TRUE(locked);
+  EXPECT_EQ(locked->status, Status::kTimedOut);
+  EXPECT_FALSE(load_token_file(path)->tokens.back().used);
+  EXPECT_FALSE(access->keep_used());
+  EXPECT_TRUE(load_token_file(path)->tokens.back().used);
+  EXPECT_TRUE(*access->reload());
+  EXPECT_TRUE(access->grants().grants.back().used);
+  EXPECT_TRUE(must_open({path, {}, false}, kLoopback)->grants().grants.back().used);
+}
+
 TEST(Access, AnUnreadableFileChangesNothing) {
   const TemporaryFolder folder;
   const std::string path = (folder / "tokens");

@@ -35,6 +35,7 @@ TokenFile sample() {
   file.tokens[1].expires = *utc_of("2026-12-31T00:00:00Z");
   file.tokens[1].max_peers = 3;
   file.tokens[1].single_use = true;
+  file.tokens[1].used = true;
   file.tokens[1].revoked = true;
   return file;
 }
@@ -201,6 +202,31 @@ TEST_F(TokenFiles, ALinkStaysALink) {
   fs::create_symlink(path, link);
   EXPECT_FALSE(change_token_file(link, [](TokenFile& file) { return add_token(file, token_of(3, "c")); }));
   EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(load_token_file(path)->tokens.size(), 3U);
+}
+
+TEST_F(TokenFiles, AFileThatDoesNotSayWhatWasUsedIsGood) {
+  std::string text = text_of(sample());
+  const std::string line = "      \"used\": true,\n";
+  ASSERT_NE(text.find(line), std::string::npos) << text;
+  text.erase(text.find(line), line.size());
+  const auto parsed = parse_token_file(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.error().text;
+  EXPECT_FALSE(parsed->tokens[1].used);
+}
+
+TEST_F(TokenFiles, AChangeThatMayNotWaitFailsWhileAnotherHoldsTheFile) {
+  write(text_of(sample()));
+  std::optional<Error> inner;
+  EXPECT_FALSE(change_token_file(path, [&](TokenFile& file) -> std::optional<Error> {
+    inner = try_change_token_file(path, [](TokenFile&) { return std::optional<Error>(); });
+    use_token(file, file.tokens[0].id);
+    return std::nullopt;
+  }));
+  ASSERT_TRUE(inner);
+  EXPECT_EQ(inner->status, Status::kTimedOut);
+  EXPECT_THAT(inner->text, HasSubstr("another process is changing it"));
+  EXPECT_FALSE(try_change_token_file(path, [](TokenFile& file) { return add_token(file, token_of(3, "c")); }));
   EXPECT_EQ(load_token_file(path)->tokens.size(), 3U);
 }
 

@@ -42,9 +42,21 @@ TEST(Tokens, TheStateFollowsFromExpiryAndRevocation) {
   token.expires = 100;
   EXPECT_EQ(state_of(token, 99), TokenState::kValid);
   EXPECT_EQ(state_of(token, 100), TokenState::kExpired);
+  token.single_use = true;
+  token.used = true;
+  EXPECT_EQ(state_of(token, 99), TokenState::kUsed);
   token.revoked = true;
   EXPECT_EQ(state_of(token, 99), TokenState::kRevoked);
   EXPECT_EQ(name_of(TokenState::kExpired), "expired");
+}
+
+TEST(Tokens, OnlyATokenForOneUseIsUsedUp) {
+  TokenFile file = file_of({named(1, "once"), named(2, "often")});
+  file.tokens[0].single_use = true;
+  for (const std::uint64_t id : {1, 2, 3}) use_token(file, io::TokenId{id});
+  EXPECT_TRUE(file.tokens[0].used);
+  EXPECT_FALSE(file.tokens[1].used);
+  EXPECT_EQ(name_of(state_of(file.tokens[0], 0)), "used");
 }
 
 TEST(Tokens, AddRefusesDoubledIdsAndNames) {

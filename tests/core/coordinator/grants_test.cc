@@ -69,9 +69,9 @@ TEST(Grants, ALimitCountsThePeersThatAreInTheRun) {
   Grant two = team();
   two.most_peers = 2;
   Grants grants(true, {two});
-  grants.joined({1, 1}, identity(1));
+  (void)grants.joined({1, 1}, identity(1));
   EXPECT_FALSE(grants.validate_join(identity(2), Instant{}));
-  grants.joined({2, 2}, identity(2));
+  (void)grants.joined({2, 2}, identity(2));
   EXPECT_NE(refusal(grants.validate_join(identity(3), Instant{})).find("is for 2 peers"), std::string::npos);
   EXPECT_FALSE(grants.validate_status_request(identity(3), Instant{}));
   grants.gone({1, 1});
@@ -82,19 +82,30 @@ TEST(Grants, ASingleUseIsOver) {
   Grant once = team();
   once.single_use = true;
   Grants grants(true, {once});
-  grants.joined({1, 1}, identity(1));
+  EXPECT_TRUE(grants.joined({1, 1}, identity(1)));
   grants.gone({1, 1});
   EXPECT_NE(refusal(grants.validate_join(identity(1), Instant{})).find("was used"), std::string::npos);
-  EXPECT_TRUE(grants.change({once}).empty());
+  EXPECT_TRUE(grants.change({once}, {}).empty());
   EXPECT_TRUE(grants.validate_join(identity(1), Instant{}));
+}
+
+TEST(Grants, ASingleUseOfAnEarlierCoordinatorIsOver) {
+  Grant once = team();
+  once.single_use = true;
+  once.used = true;
+  const Grants grants(true, {once});
+  EXPECT_NE(refusal(grants.validate_join(identity(1), Instant{})).find("was used"), std::string::npos);
+  Grants later(true, {});
+  EXPECT_TRUE(later.change({once}, {}).empty());
+  EXPECT_TRUE(later.validate_join(identity(1), Instant{}));
 }
 
 TEST(Grants, ARevokedTokenNamesItsPeers) {
   Grants grants(true, {team(), {.id = kOther}});
-  grants.joined({1, 1}, identity(1));
-  grants.joined({2, 2}, identity(2, kOther));
+  (void)grants.joined({1, 1}, identity(1));
+  (void)grants.joined({2, 2}, identity(2, kOther));
   EXPECT_EQ(grants.token_of({1, 1}), "token 0123456789abcdef (team)");
-  const auto revoked = grants.change({{.id = kOther}});
+  const auto revoked = grants.change({{.id = kOther}}, {});
   ASSERT_EQ(revoked.size(), 1U);
   EXPECT_EQ(revoked.front().peer, (PeerId{1, 1}));
   EXPECT_EQ(revoked.front().why, "token 0123456789abcdef (team) was revoked");
@@ -123,6 +134,8 @@ Options secured() {
 }
 
 struct SecuredRun {
+  explicit SecuredRun(const Options& options = secured()) : coordinator(options) {}
+
   FarEnd& say(const io::Identity& who, const wire::Message& message) {
     FarEnd& end = coordinator.streams.accept(address_of(1), who);
     end.greet();
@@ -150,7 +163,7 @@ struct SecuredRun {
     ASSERT_NE(a->last<wire::Install>(), nullptr);
   }
 
-  fuzz::CoordinatorHost coordinator{secured()};
+  fuzz::CoordinatorHost coordinator;
   FarEnd* a = nullptr;
   FarEnd* b = nullptr;
 };
@@ -262,6 +275,36 @@ TEST(SecuredRun, AnExpiredTokenEvictsNobody) {
   EXPECT_EQ(run.a->last<wire::Evicted>(), nullptr);
   ASSERT_NE(run.join(3, identity(3)).last<wire::Refused>(), nullptr);
   EXPECT_EQ(run.coordinator.status().view.members.size(), 2U);
+}
+
+// Rule 63.
+TEST(SecuredRun, TellsItsDriverWhichTokenWasUsedUp) {
+  Options options = secured();
+  options.grants.push_back({.id = kOther, .single_use = true});
+  SecuredRun run(options);
+  run.join(1, identity(1));
+  EXPECT_TRUE(run.coordinator.used_tokens.empty());
+  run.join(2, identity(2, kOther));
+  EXPECT_EQ(run.coordinator.used_tokens, std::vector{kOther});
+  EXPECT_NE(run.join(3, identity(3, kOther)).last<wire::Refused>(), nullptr);
+  EXPECT_EQ(run.coordinator.used_tokens.size(), 1U);
+}
+
+// Rule 64.
+TEST(SecuredRun, EvictsAPeerWhoseKeyIsBarred) {
+  SecuredRun run;
+  run.found();
+  run.coordinator.change_grants({team()}, {{key_of(2), "certificate 'CN=b' was revoked"}});
+  run.coordinator.run();
+  ASSERT_NE(run.b->last<wire::Evicted>(), nullptr);
+  EXPECT_EQ(run.b->last<wire::Evicted>()->status, Status::kEvicted);
+  EXPECT_NE(run.b->last<wire::Evicted>()->text.find("certificate 'CN=b' was revoked"), std::string::npos);
+  EXPECT_EQ(run.a->last<wire::Evicted>(), nullptr);
+  const auto* const refused = run.join(3, identity(2)).last<wire::Refused>();
+  ASSERT_NE(refused, nullptr);
+  EXPECT_NE(refused->text.find("was revoked"), std::string::npos);
+  run.coordinator.change_grants({team()});  // the list was changed again
+  EXPECT_EQ(run.join(4, identity(2)).last<wire::Refused>(), nullptr);
 }
 
 }  // namespace
