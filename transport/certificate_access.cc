@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "transport/utc_time.h"
 #include "transport/whole_file.h"
 
 namespace lockstep::transport {
@@ -17,6 +18,7 @@ std::optional<Error> CertificateAccess::read() {
   auto credentials = tls::Credentials::from(files_, tls::Credentials::Of::kCoordinator);
   if (!credentials) return credentials.error();
   credentials_ = std::make_shared<tls::Credentials>(std::move(*credentials));
+  peers_->observe(credentials_->context());
   return std::nullopt;
 }
 
@@ -31,13 +33,20 @@ std::uint64_t CertificateAccess::change_of_files() const {
 }
 
 coordinator::ChangeGrants CertificateAccess::grants() const {
-  return {{{.id = tls::kByCertificate, .name = "certificate"}}};
+  coordinator::ChangeGrants change{{{.id = tls::kByCertificate, .name = "certificate"}}};
+  for (const tls::BadCertificate& bad : bad_) change.barred.push_back({bad.key, bad.why});
+  return change;
 }
 
 Result<bool> CertificateAccess::reload() {
-  if (change_of_files() == change_) return false;
-  if (auto error = read()) return *error;
-  return true;
+  const bool is_read = change_of_files() != change_;
+  if (is_read) {
+    if (auto error = read()) return *error;
+  }
+  auto bad = peers_->check(credentials_->context(), utc_now());
+  const bool is_new = bad != bad_;
+  bad_ = std::move(bad);
+  return is_read || is_new;
 }
 
 }  // namespace lockstep::transport

@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "transport/access.h"
+#include "transport/tls/peer_certificates.h"
 
 namespace lockstep::transport {
 
@@ -15,7 +17,7 @@ class CertificateAccess final : public Access {
   static Result<std::unique_ptr<CertificateAccess>> open(tls::CertificateFiles files);
 
   [[nodiscard]] Security security() const override { return {credentials_, false}; }
-  // Each certificate of the authority is for a member.
+  // Each certificate of the authority is for a member, until it is revoked or ends.
   [[nodiscard]] coordinator::ChangeGrants grants() const override;
   [[nodiscard]] bool has_files() const override { return true; }
   Result<bool> reload() override;
@@ -28,6 +30,8 @@ class CertificateAccess final : public Access {
   tls::CertificateFiles files_;
   std::uint64_t change_ = 0;  // of the files, when they were read
   std::shared_ptr<tls::Credentials> credentials_;
+  std::shared_ptr<tls::PeerCertificates> peers_ = tls::PeerCertificates::create();
+  std::vector<tls::BadCertificate> bad_;  // of peers_, at the last reload()
 };
 
 }  // namespace lockstep::transport

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/assert.h"
+#include "core/base/time.h"
 #include "tests/transport/temporary_folder.h"
 #include "transport/tls/credentials.h"
 #include "transport/tls/openssl.h"
@@ -23,9 +24,9 @@ class Authority {
   }
 
   // The files of one member. `host`: what its certificate names, such as "IP:127.0.0.1" or "DNS:a.example".
-  tls::CertificateFiles sign(const std::string& member, const std::string& host) {
+  tls::CertificateFiles sign(const std::string& member, const std::string& host, Duration valid = seconds(3600)) {
     const tls::PrivateKeyPtr key = new_key();
-    const tls::CertificatePtr signed_one = certificate(key.get(), member, "critical,CA:FALSE", host);
+    const tls::CertificatePtr signed_one = certificate(key.get(), member, "critical,CA:FALSE", host, valid);
     const std::string stem = name_ + "-" + member;
     write(stem + ".pem", [&](std::FILE* file) { return PEM_write_X509(file, signed_one.get()); });
     write(stem + ".key", [&](std::FILE* file) {
@@ -67,13 +68,13 @@ class Authority {
   }
 
   tls::CertificatePtr certificate(EVP_PKEY* key, const std::string& name, const char* constraints,
-                                  const std::string& host) {
+                                  const std::string& host, Duration valid = seconds(3600)) {
     tls::CertificatePtr made(X509_new());
     X509* const x = made.get();
     X509_set_version(x, X509_VERSION_3);
     ASN1_INTEGER_set(X509_get_serialNumber(x), ++serial_);
     X509_gmtime_adj(X509_getm_notBefore(x), 0);
-    X509_gmtime_adj(X509_getm_notAfter(x), 3600);
+    X509_gmtime_adj(X509_getm_notAfter(x), valid.ns / 1'000'000'000);
     X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_ASC,
                                reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0);
     X509_set_issuer_name(x, certificate_ ? X509_get_subject_name(certificate_.get()) : X509_get_subject_name(x));

@@ -48,6 +48,24 @@ class Certificates : public ::testing::Test {
     return {std::move(*made), work.outcome()};
   }
 
+  // Joins a run of one member.
+  Joined join_with(const Joined& member, const tls::CertificateFiles& files) {
+    Joined newcomer;
+    std::jthread joins([&] { newcomer = join(files); });
+    while (member.peer->pending() == 0) std::this_thread::yield();
+    const Work admits = member.peer->admit(1, kMustEnd);
+    EXPECT_TRUE(admits.wait(kMustEnd));
+    joins.join();
+    return newcomer;
+  }
+  static Work barrier(const Joined& member) {
+    LaunchArgs args;
+    args.collective = wire::Collective::kBarrier;
+    auto work = member.peer->launch(args);
+    EXPECT_TRUE(work.ok());
+    return *work;
+  }
+
   const TemporaryFolder folder;
   Authority authority{folder, "ours"};
   Authority other{folder, "theirs"};
@@ -91,6 +109,40 @@ TEST_F(Certificates, ARevokedCertificateIsRefusedOnceTheListSaysSo) {
     text = join(files, kInVain).outcome.text;
   } while (text.empty());
   EXPECT_THAT(text, HasSubstr("certificate revoked"));
+}
+
+TEST_F(Certificates, ARevokedCertificateEndsItsPeerWithinASecondAndTheRunGoesOn) {
+  const std::string list = authority.revoke_last(0);
+  start("IP:127.0.0.1", list);
+  const Joined a = join(authority.sign("a", "DNS:a.example"));
+  ASSERT_EQ(a.outcome.status, Status::kOk) << a.outcome.text;
+  const Joined b = join_with(a, authority.sign("b", "DNS:b.example"));
+  ASSERT_EQ(b.outcome.status, Status::kOk) << b.outcome.text;
+  const Work waits = barrier(b);
+  const Instant began = now();
+  authority.revoke_last(1);
+  ASSERT_TRUE(waits.wait(kMustEnd));
+  EXPECT_LT((now() - began).seconds(), 1.0);
+  EXPECT_THAT(waits.outcome().text, HasSubstr("certificate 'CN=b' was revoked"));
+  while (a.peer->view()->members.size() > 1) std::this_thread::yield();
+  const Work alone = barrier(a);
+  ASSERT_TRUE(alone.wait(kMustEnd));
+  EXPECT_EQ(alone.outcome().status, Status::kOk) << alone.outcome().text;
+}
+
+TEST_F(Certificates, ACertificateThatEndsTakesItsPeerOutOfTheRun) {
+  start("IP:127.0.0.1");
+  const Joined a = join(authority.sign("a", "DNS:a.example"));
+  ASSERT_EQ(a.outcome.status, Status::kOk) << a.outcome.text;
+  const Instant began = now();
+  const Joined b = join_with(a, authority.sign("b", "DNS:b.example", seconds(3)));
+  ASSERT_EQ(b.outcome.status, Status::kOk) << b.outcome.text;
+  const Work waits = barrier(b);
+  ASSERT_TRUE(waits.wait(kMustEnd));
+  EXPECT_THAT(waits.outcome().text, HasSubstr("certificate 'CN=b' has expired"));
+  EXPECT_LT((now() - began).seconds(), 4.5);
+  EXPECT_THAT(join(authority.sign("c", "DNS:c.example", seconds(-1)), kInVain).outcome.text,
+              HasSubstr("certificate expired"));
 }
 
 TEST_F(Certificates, FilesThatCannotBeUsedAreNamed) {

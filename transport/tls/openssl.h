@@ -21,6 +21,11 @@ struct Freed {
 
 using BioPtr = std::unique_ptr<BIO, Freed<BIO_free>>;
 using CertificatePtr = std::unique_ptr<X509, Freed<X509_free>>;
+struct FreeCertificates {
+  void operator()(STACK_OF(X509) * list) const { sk_X509_pop_free(list, X509_free); }
+};
+using CertificatesPtr = std::unique_ptr<STACK_OF(X509), FreeCertificates>;
+using StorePtr = std::unique_ptr<X509_STORE, Freed<X509_STORE_free>>;
 using ContextPtr = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using PrivateKeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 using SslPtr = std::unique_ptr<SSL, Freed<SSL_free>>;

@@ -1,0 +1,169 @@
+#include "transport/tls/peer_certificates.h"
+
+#include <openssl/asn1.h>
+#include <openssl/crypto.h>
+#include <openssl/x509_vfy.h>
+
+#include <algorithm>
+#include <ctime>
+#include <limits>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "core/base/text.h"
+#include "transport/tls/key_pair.h"
+
+namespace lockstep::transport::tls {
+namespace {
+
+using CheckPtr = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_free>>;
+constexpr std::size_t kMaxSubjectBytes = 100;  // in a text
+
+StorePtr store_of(const SSL_CTX* context) {
+  X509_STORE* const store = SSL_CTX_get_cert_store(context);
+  require(X509_STORE_up_ref(store) == 1);
+  return StorePtr(store);
+}
+
+// Seconds since 1970.
+std::int64_t end_of(const X509* certificate) {
+  std::tm time{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) != 1) return 0;
+  return ::timegm(&time);
+}
+
+std::string subject_of(const X509* certificate) {
+  const BioPtr out(BIO_new(BIO_s_mem()));
+  require(out != nullptr);
+  X509_NAME_print_ex(out.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
+  char* data = nullptr;
+  const auto size = BIO_get_mem_data(out.get(), &data);
+  return plain(cut(std::string_view(data, static_cast<std::size_t>(size)), kMaxSubjectBytes));
+}
+
+// Only newcomers pay for a revocation list that is out of date: nobody says that a certificate of a member is bad.
+int ignore_old_lists(int good, X509_STORE_CTX* check) {
+  switch (X509_STORE_CTX_get_error(check)) {
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+    case X509_V_ERR_CRL_NOT_YET_VALID:
+    case X509_V_ERR_CRL_HAS_EXPIRED: return 1;
+    default: return good;
+  }
+}
+
+// The place of an object in the memory that OpenSSL keeps for a session or a context. OpenSSL deletes the object.
+template <typename T>
+struct Attached {
+  static void free(void* /*parent*/, void* object, CRYPTO_EX_DATA*, int, long, void*) {  // NOLINT(google-runtime-int)
+    delete static_cast<T*>(object);
+  }
+};
+
+}  // namespace
+
+struct PeerCertificates::Shown {
+  CertificatePtr certificate;
+  CertificatesPtr chain;  // certificates between it and the authority; may be null
+  io::KeyDigest key;
+  StorePtr checked_by;
+  std::int64_t end = 0;  // the next time at which a certificate of the chain ends; seconds since 1970
+  std::string fault;     // empty: valid, when it was checked
+
+  [[nodiscard]] std::int64_t end_after(std::int64_t now) const {
+    std::int64_t next = std::numeric_limits<std::int64_t>::max();
+    const auto take = [&](const X509* one) {
+      if (const std::int64_t its = end_of(one); its > now) next = std::min(next, its);
+    };
+    take(certificate.get());
+    for (int i = 0; i < sk_X509_num(chain.get()); ++i) take(sk_X509_value(chain.get(), i));
+    return next;
+  }
+
+  // Why it is not valid any more; empty: it is.
+  [[nodiscard]] std::string check(X509_STORE* store, std::int64_t now) const {
+    const CheckPtr check(X509_STORE_CTX_new());
+    require(check != nullptr && X509_STORE_CTX_init(check.get(), store, certificate.get(), chain.get()) == 1);
+    X509_STORE_CTX_set_default(check.get(), "ssl_client");
+    X509_STORE_CTX_set_time(check.get(), 0, now);
+    X509_STORE_CTX_set_verify_cb(check.get(), ignore_old_lists);
+    if (X509_verify_cert(check.get()) == 1) return {};
+    const int error = X509_STORE_CTX_get_error(check.get());
+    const std::string name = "certificate '" + subject_of(certificate.get()) + "' ";
+    if (error == X509_V_ERR_CERT_REVOKED) return name + "was revoked";
+    if (error == X509_V_ERR_CERT_HAS_EXPIRED) return name + "has expired";
+    return name + "is refused: " + X509_verify_cert_error_string(error);
+  }
+};
+
+namespace {
+
+int context_place() {
+  using Owner = std::shared_ptr<PeerCertificates>;
+  static const int kPlace = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, Attached<Owner>::free);
+  require(kPlace >= 0);
+  return kPlace;
+}
+
+}  // namespace
+
+std::shared_ptr<PeerCertificates> PeerCertificates::create() {
+  return std::shared_ptr<PeerCertificates>(new PeerCertificates());
+}
+
+void PeerCertificates::observe(SSL_CTX* context) {
+  auto owner = std::make_unique<std::shared_ptr<PeerCertificates>>(shared_from_this());
+  require(SSL_CTX_set_ex_data(context, context_place(), owner.get()) == 1);
+  (void)owner.release();
+  SSL_CTX_set_info_callback(context, on_progress);
+}
+
+// Exceptions may not pass through OpenSSL: a certificate that could not be noted for lack of memory is watched no more.
+void PeerCertificates::on_progress(const SSL* session, int where, int /*result*/) try {
+  if ((where & SSL_CB_HANDSHAKE_DONE) == 0 || SSL_is_server(session) == 0) return;
+  const auto* const owner =
+      static_cast<std::shared_ptr<PeerCertificates>*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(session), context_place()));
+  (*owner)->note(const_cast<SSL*>(session));  // NOLINT(cppcoreguidelines-pro-type-const-cast): to keep data with it
+} catch (const std::bad_alloc&) {             // NOLINT(bugprone-empty-catch): see above
+}
+
+void PeerCertificates::note(SSL* session) {
+  using Owner = std::shared_ptr<Shown>;
+  static const int kPlace = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, Attached<Owner>::free);
+  require(kPlace >= 0);
+  if (SSL_get_ex_data(session, kPlace) != nullptr) return;  // the keys were renewed
+  auto shown = std::make_shared<Shown>();
+  shown->certificate.reset(SSL_get1_peer_certificate(session));
+  if (shown->certificate == nullptr) return;
+  if (auto* const chain = SSL_get_peer_cert_chain(session)) shown->chain.reset(X509_chain_up_ref(chain));
+  shown->key = digest_of(shown->certificate.get());
+  shown->checked_by = store_of(SSL_get_SSL_CTX(session));
+  shown->end = shown->end_after(0);
+  std::erase_if(shown_, [](const auto& one) { return one.expired(); });
+  shown_.push_back(shown);
+  auto owner = std::make_unique<Owner>(std::move(shown));
+  require(SSL_set_ex_data(session, kPlace, owner.get()) == 1);
+  (void)owner.release();
+}
+
+std::vector<BadCertificate> PeerCertificates::check(SSL_CTX* context, std::int64_t now) {
+  std::vector<BadCertificate> bad;
+  X509_STORE* const store = SSL_CTX_get_cert_store(context);
+  for (const std::weak_ptr<Shown>& one : shown_) {
+    const std::shared_ptr<Shown> shown = one.lock();
+    if (shown == nullptr) continue;
+    if (shown->checked_by.get() != store || now >= shown->end) {
+      shown->fault = shown->check(store, now);
+      shown->checked_by = store_of(context);
+      shown->end = shown->end_after(now);
+    }
+    if (!shown->fault.empty()) bad.push_back({shown->key, shown->fault});
+  }
+  return bad;
+}
+
+std::size_t PeerCertificates::size() const {
+  return static_cast<std::size_t>(std::ranges::count_if(shown_, [](const auto& one) { return !one.expired(); }));
+}
+
+}  // namespace lockstep::transport::tls
