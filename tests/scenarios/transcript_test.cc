@@ -13,6 +13,7 @@
 //        [prefetched]                  in the memory that its last prefetch has left
 //   > a: admit [at least 2] [timeout 1s]    > a: leave    > a: stop 5 why not
 //   > crash a    > vanish a    > stall a    > wake a    > cut a b    > cut both a b    > heal a b    > reset a b    > silence a b
+//   > revoke a                         the run token of its process; the host gets another one
 //   > kernels a 1000                   from now on they take so many times as long
 //
 // "*" is the coordinator where a host is asked for. `--update` writes what happened into the files.
@@ -123,6 +124,10 @@ class Transcript {
       world_->run_for(duration_of(words.at(1)));
     } else if (verb == "crash") {
       each(sim::Fault::kCrash);
+    } else if (verb == "revoke") {
+      for (std::size_t i = 1; i < words.size(); ++i) {
+        begin({.fault = sim::Fault::kAbandon, .a = host_of(words[i]), .number = 1});
+      }
     } else if (verb == "vanish") {
       each(sim::Fault::kVanish);
     } else if (verb == "stall") {
