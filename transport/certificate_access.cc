@@ -18,7 +18,7 @@ std::optional<Error> CertificateAccess::read() {
   auto credentials = tls::Credentials::from(files_, tls::Credentials::Of::kCoordinator);
   if (!credentials) return credentials.error();
   credentials_ = std::make_shared<tls::Credentials>(std::move(*credentials));
-  peers_->observe(credentials_->context());
+  credentials_->set_peer_certificates(peers_);
   return std::nullopt;
 }
 

@@ -30,7 +30,7 @@ class CertificateAccess final : public Access {
   tls::CertificateFiles files_;
   std::uint64_t change_ = 0;  // of the files, when they were read
   std::shared_ptr<tls::Credentials> credentials_;
-  std::shared_ptr<tls::PeerCertificates> peers_ = tls::PeerCertificates::create();
+  std::shared_ptr<tls::PeerCertificates> peers_ = std::make_shared<tls::PeerCertificates>();
   std::vector<tls::BadCertificate> bad_;  // of peers_, at the last reload()
 };
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@
 #include "core/io/identity.h"
 #include "core/wire/run_token.h"
 #include "transport/tls/key_pair.h"
+#include "transport/tls/peer_certificates.h"
 
 namespace lockstep::transport::tls {
 
@@ -91,6 +93,9 @@ class Credentials {
 
   // Whether the authority has signed the other side of a stream to the coordinator.
   [[nodiscard]] bool demands_certificates() const { return demands_certificates_; }
+  // Sessions that were accepted note here what the other side has shown; null: nowhere.
+  void set_peer_certificates(std::shared_ptr<PeerCertificates> noted) { peer_certificates_ = std::move(noted); }
+  [[nodiscard]] PeerCertificates* peer_certificates() const { return peer_certificates_.get(); }
   // Whether a coordinator may have this certificate.
   [[nodiscard]] bool is_for_coordinator(X509* certificate) const;
 
@@ -102,6 +107,7 @@ class Credentials {
   std::uint64_t rekey_bytes_;
   ContextPtr context_;
   bool demands_certificates_ = false;
+  std::shared_ptr<PeerCertificates> peer_certificates_;
   std::vector<std::string> hosts_;
   std::optional<io::KeyDigest> coordinator_key_;
   Token token_;

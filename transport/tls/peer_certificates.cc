@@ -1,13 +1,11 @@
 #include "transport/tls/peer_certificates.h"
 
 #include <openssl/asn1.h>
-#include <openssl/crypto.h>
 #include <openssl/x509_vfy.h>
 
 #include <algorithm>
 #include <ctime>
 #include <limits>
-#include <new>
 #include <string_view>
 #include <utility>
 
@@ -52,14 +50,6 @@ int ignore_old_lists(int good, X509_STORE_CTX* check) {
   }
 }
 
-// The place of an object in the memory that OpenSSL keeps for a session or a context. OpenSSL deletes the object.
-template <typename T>
-struct Attached {
-  static void free(void* /*parent*/, void* object, CRYPTO_EX_DATA*, int, long, void*) {  // NOLINT(google-runtime-int)
-    delete static_cast<T*>(object);
-  }
-};
-
 }  // namespace
 
 struct PeerCertificates::Shown {
@@ -96,54 +86,17 @@ struct PeerCertificates::Shown {
   }
 };
 
-namespace {
-
-int context_place() {
-  using Owner = std::shared_ptr<PeerCertificates>;
-  static const int kPlace = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, Attached<Owner>::free);
-  require(kPlace >= 0);
-  return kPlace;
-}
-
-}  // namespace
-
-std::shared_ptr<PeerCertificates> PeerCertificates::create() {
-  return std::shared_ptr<PeerCertificates>(new PeerCertificates());
-}
-
-void PeerCertificates::observe(SSL_CTX* context) {
-  auto owner = std::make_unique<std::shared_ptr<PeerCertificates>>(shared_from_this());
-  require(SSL_CTX_set_ex_data(context, context_place(), owner.get()) == 1);
-  (void)owner.release();
-  SSL_CTX_set_info_callback(context, on_progress);
-}
-
-// Exceptions may not pass through OpenSSL: a certificate that could not be noted for lack of memory is watched no more.
-void PeerCertificates::on_progress(const SSL* session, int where, int /*result*/) try {
-  if ((where & SSL_CB_HANDSHAKE_DONE) == 0 || SSL_is_server(session) == 0) return;
-  const auto* const owner =
-      static_cast<std::shared_ptr<PeerCertificates>*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(session), context_place()));
-  (*owner)->note(const_cast<SSL*>(session));  // NOLINT(cppcoreguidelines-pro-type-const-cast): to keep data with it
-} catch (const std::bad_alloc&) {             // NOLINT(bugprone-empty-catch): see above
-}
-
-void PeerCertificates::note(SSL* session) {
-  using Owner = std::shared_ptr<Shown>;
-  static const int kPlace = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, Attached<Owner>::free);
-  require(kPlace >= 0);
-  if (SSL_get_ex_data(session, kPlace) != nullptr) return;  // the keys were renewed
+std::shared_ptr<const PeerCertificates::Shown> PeerCertificates::note(const SSL* session) {
   auto shown = std::make_shared<Shown>();
   shown->certificate.reset(SSL_get1_peer_certificate(session));
-  if (shown->certificate == nullptr) return;
+  if (shown->certificate == nullptr) return nullptr;
   if (auto* const chain = SSL_get_peer_cert_chain(session)) shown->chain.reset(X509_chain_up_ref(chain));
   shown->key = digest_of(shown->certificate.get());
   shown->checked_by = store_of(SSL_get_SSL_CTX(session));
   shown->end = shown->end_after(0);
   std::erase_if(shown_, [](const auto& one) { return one.expired(); });
   shown_.push_back(shown);
-  auto owner = std::make_unique<Owner>(std::move(shown));
-  require(SSL_set_ex_data(session, kPlace, owner.get()) == 1);
-  (void)owner.release();
+  return shown;
 }
 
 std::vector<BadCertificate> PeerCertificates::check(SSL_CTX* context, std::int64_t now) {

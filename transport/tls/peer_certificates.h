@@ -21,12 +21,11 @@ struct BadCertificate {
 };
 
 // Not thread-safe.
-class PeerCertificates : public std::enable_shared_from_this<PeerCertificates> {
+class PeerCertificates {
  public:
-  static std::shared_ptr<PeerCertificates> create();
-
-  // Notes the certificates of all sessions that this context accepts from now on. The context keeps this object alive.
-  void observe(SSL_CTX* context);
+  struct Shown;
+  // Notes what the other side of a session has shown in the handshake, for as long as the result lives. Null: nothing.
+  [[nodiscard]] std::shared_ptr<const Shown> note(const SSL* session);
 
   // The bad ones, in the order of their handshakes. Checks a certificate again if it was checked by other authorities
   // and revocation lists than those of `context`, or if its time is over. `now`: seconds since 1970.
@@ -36,12 +35,7 @@ class PeerCertificates : public std::enable_shared_from_this<PeerCertificates> {
   [[nodiscard]] std::size_t size() const;
 
  private:
-  struct Shown;
-  PeerCertificates() = default;
-  static void on_progress(const SSL* session, int where, int result);
-  void note(SSL* session);
-
-  std::vector<std::weak_ptr<Shown>> shown_;  // a session owns what it has shown
+  std::vector<std::weak_ptr<Shown>> shown_;
 };
 
 }  // namespace lockstep::transport::tls

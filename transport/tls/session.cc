@@ -179,6 +179,8 @@ Session::Step Session::shake_hands() {
     const bool is_asked = side_ == Side::kAccepts && credentials_->asks_for_proof();
     if (const Step step = is_asked ? receive_proof() : Step::kDone; step != Step::kDone) return step;
     phase_ = Phase::kDone;
+    auto* const noted = credentials_->peer_certificates();
+    if (side_ == Side::kAccepts && noted != nullptr) shown_ = noted->note(ssl_.get());
     ssl_.reset();
   }
   return Step::kDone;

@@ -95,6 +95,7 @@ class Session {
   int socket_;
   Side side_;
   SslPtr ssl_;  // null after the handshake
+  std::shared_ptr<const PeerCertificates::Shown> shown_;
   io::Identity identity_;
   enum class Phase : std::uint8_t { kShakesHands, kProves, kDone };
   Phase phase_ = Phase::kShakesHands;
