@@ -14,6 +14,7 @@
 
 #include "bindings/cli/command.h"
 #include "bindings/cli/coordinator_log.h"
+#include "bindings/cli/core_dumps.h"
 #include "bindings/cli/protection.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -48,6 +49,9 @@ void raise_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
+// A coordinator that listens on loopback may have none either, which is known only later.
+bool has_secrets(const CoordinatorOptions& options) { return !options.access.insecure; }
+
 bool write_flight(transport::CoordinatorServer& server, const std::string& file, bool ends) {
   const auto written = server.write_flight(file, ends ? "the coordinator was asked to end" : "asked for");
   fmt::print(stderr, "{}\n", written ? "flight recording written to " + *written : written.error().text);
@@ -70,6 +74,7 @@ int serve(const CoordinatorOptions& options) {
   server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
   server_options.machine.silence = milliseconds(options.silence_ms);
   server_options.machine.greeting = milliseconds(options.greeting_ms);
+  if (has_secrets(options)) leave_no_core_dump();
   CoordinatorLog log(options.log == "json", options.verbose);
   if (options.log != "none") {
     server_options.log = [&log](std::string_view line) { log.note(line); };

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/command.h"
+#include "bindings/cli/core_dumps.h"
 #include "bindings/cli/expiry.h"
 #include "core/wire/limits.h"
 #include "core/wire/run_token.h"
@@ -224,6 +225,7 @@ Examples:
   lockstep token list --tokens run.tokens
   lockstep token revoke --tokens run.tokens partner)");
   return [command, options] {
+    leave_no_core_dump();
     const std::string name = command->get_subcommands().front()->get_name();
     if (name == "new") return create(*options);
     return name == "list" ? list(*options) : revoke(*options);

@@ -156,6 +156,20 @@ TEST_F(TokenCommand, ListShowsATokenThatWasUsed) {
   EXPECT_EQ(nlohmann::json::parse(token("list", "--json").text)[0]["state"], "used");
 }
 
+// 77: this system writes no core dump into the folder of a process.
+TEST_F(TokenCommand, ACoordinatorThatCrashesLeavesNoSecretInACoreDump) {
+  const Ran ran = lockstep::testing::run_in_shell("cd " + (folder / ".") + R"( && ulimit -c unlimited || exit 77
+    sh -c 'kill -ABRT $$'; ls core* || exit 77
+    rm -f core*
+    )" LOCKSTEP_CLI R"( coordinator --listen 127.0.0.1:0 --tokens new.tokens > said &
+    until grep -q lks1_ said; do kill -0 $! || exit 1; done
+    kill -ABRT $!; wait $!
+    ls core* && exit 2
+    exit 0)");
+  if (ran.code == 77) GTEST_SKIP() << "no core dumps here: " << ran.text;
+  EXPECT_EQ(ran.code, 0) << wire::redacted(ran.text);
+}
+
 TEST_F(TokenCommand, RevokeTakesAnIdANameOrTheToken) {
   const auto one = make("-a h:1 -n one");
   const auto two = make("-a h:1");
