@@ -30,11 +30,12 @@ namespace {
 // port.
 constexpr auto kPause = std::chrono::milliseconds(50);
 
-// One query: resolves the name, dials each address in turn, sends the request, reads the answer.
+// One question: resolves the name, dials each address in turn, sends the request, reads the answer.
 class Query {
  public:
-  explicit Query(Destination to)
-      : host_port_(std::move(to.addresses)),
+  Query(Destination to, wire::Message request)
+      : request_(std::move(request)),
+        host_port_(std::move(to.addresses)),
         resolver_(io_),
         timer_(io_),
         pause_(io_),
@@ -42,7 +43,8 @@ class Query {
     streams_.secure(std::move(to.security));
   }
 
-  Result<wire::StatusReply> run(Duration timeout) {
+  // Returns the first message that is no refusal.
+  Result<wire::Message> run(Duration timeout) {
     timer_.expires_after(to_chrono(timeout));
     timer_.async_wait([this, timeout](std::error_code aborted) {
       if (aborted) return;
@@ -63,7 +65,7 @@ class Query {
   }
 
  private:
-  void answer(Result<wire::StatusReply> result) {
+  void answer(Result<wire::Message> result) {
     if (!answer_) answer_.emplace(std::move(result));
   }
 
@@ -93,7 +95,7 @@ class Query {
   void on(const io::Opened&) {
     opened_ = true;
     writer_.preamble();
-    writer_.message(wire::StatusRequest{}, Term{});
+    writer_.message(request_, Term{});
     write();
     read();
   }
@@ -114,10 +116,10 @@ class Query {
       }
       auto* const received = std::get_if<wire::Received>(&**event);
       if (received == nullptr) return answer(wrong("it sent tensor data"));
-      if (auto* const reply = std::get_if<wire::StatusReply>(&received->message)) return answer(std::move(*reply));
       if (const auto* const refused = std::get_if<wire::Refused>(&received->message)) {
         return answer(Error{refused->status, fmt::format("{}: {}", host_port_, refused->text)});
       }
+      return answer(std::move(received->message));
     }
     read();
   }
@@ -158,6 +160,7 @@ class Query {
             fmt::format("the program at {} is not a Lockstep coordinator of this version: {}", host_port_, what)};
   }
 
+  wire::Message request_;
   std::string host_port_;
   asio::io_context io_;
   Memory memory_;
@@ -174,16 +177,32 @@ class Query {
   std::string tried_;
   bool was_shown_out_ = false;  // an address of this round closed the connection after accepting it
   std::uint64_t rounds_ = 0;    // number of rounds that ended like this
-  std::optional<Result<wire::StatusReply>> answer_;
+  std::optional<Result<wire::Message>> answer_;
   StreamSet streams_;  // last member: destroyed before the memory that it borrows
 };
+
+template <typename Reply>
+Result<Reply> ask(std::string_view coordinator, wire::Message request, Duration timeout, const Protection& protection) {
+  Result<Destination> to = parse_coordinator(coordinator, protection);
+  if (!to) return to.error();
+  const std::string addresses = to->addresses;
+  Result<wire::Message> answer = Query(std::move(*to), std::move(request)).run(timeout);
+  if (!answer) return answer.error();
+  if (auto* const reply = std::get_if<Reply>(&*answer)) return std::move(*reply);
+  return Error{Status::kProtocolError, fmt::format("the coordinator at {} gives another answer than it was asked for: "
+                                                   "run the same release on both sides",
+                                                   addresses)};
+}
 
 }  // namespace
 
 Result<wire::StatusReply> query_status(std::string_view coordinator, Duration timeout, const Protection& protection) {
-  Result<Destination> to = parse_coordinator(coordinator, protection);
-  if (!to) return to.error();
-  return Query(std::move(*to)).run(timeout);
+  return ask<wire::StatusReply>(coordinator, wire::StatusRequest{}, timeout, protection);
+}
+
+Result<wire::EvictReply> evict_peer(std::string_view coordinator, PeerId peer, Duration timeout,
+                                    const Protection& protection) {
+  return ask<wire::EvictReply>(coordinator, wire::EvictRequest{peer}, timeout, protection);
 }
 
 }  // namespace lockstep::transport

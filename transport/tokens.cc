@@ -15,7 +15,7 @@
 namespace lockstep::transport {
 namespace {
 
-constexpr std::string_view kRoleNames[] = {"member", "observer"};
+constexpr std::string_view kRoleNames[] = {"member", "observer", "admin"};
 static_assert(std::size(kRoleNames) == io::kRoleCount);
 
 Error unfit(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }

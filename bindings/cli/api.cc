@@ -43,6 +43,14 @@ wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout
   throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);
 }
 
+wire::EvictReply evict(const std::string& coordinator, PeerId peer, double timeout_s,
+                       const transport::Protection& protection) {
+  auto reply =
+      transport::evict_peer(coordinator, peer, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), protection);
+  if (reply) return std::move(*reply);
+  throw Failure(reply.error().status == Status::kRefused ? kExitFailed : kExitNobodyAnswers, reply.error().text);
+}
+
 lockstep_world world_of(const Comm& comm) {
   lockstep_world world = LOCKSTEP_WORLD_INIT;
   check(lockstep_world_get(comm.get(), &world), "world");

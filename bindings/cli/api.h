@@ -32,6 +32,10 @@ EmbeddedCoordinator start_coordinator(const lockstep_coordinator_options& option
 wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout_s,
                                   const transport::Protection& protection);
 
+// Has the coordinator evict a peer. Throws Failure likewise, with exit code 1 if the coordinator refuses.
+wire::EvictReply evict(const std::string& coordinator, PeerId peer, double timeout_s,
+                       const transport::Protection& protection);
+
 lockstep_world world_of(const Comm& comm);
 
 }  // namespace lockstep::cli

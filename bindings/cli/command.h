@@ -35,6 +35,7 @@ class Failure : public std::runtime_error {
 using Run = std::function<int()>;
 Run add_coordinator(CLI::App& app);
 Run add_status(CLI::App& app);
+Run add_evict(CLI::App& app);
 Run add_token(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_demo(CLI::App& app);

@@ -164,8 +164,10 @@ void add_new(CLI::App& app, TokenOptions& options) {
                    "has written into the file")
       ->allow_extra_args(false);
   command->add_option("-n,--name", options.name, "for people; tokens that are not revoked have different names");
-  command->add_option("-r,--role", options.role, "observer: may ask for the status, and no more")
-      ->transform(sim::one_of({"member", "observer"}))
+  command
+      ->add_option("-r,--role", options.role,
+                   "observer: may ask for the status; admin: may evict peers, too; neither may join")
+      ->transform(sim::one_of({"member", "observer", "admin"}))
       ->capture_default_str();
   command->add_option("-e,--expires", options.expires, "30min, 12h, 7d, 4w or 2026-12-31T00:00:00Z; default: never");
   CLI::Option* const peers =
@@ -180,6 +182,7 @@ Examples:
   lockstep token new --tokens run.tokens --name partner --expires 7d > partner.token
   lockstep token new --tokens run.tokens --address coordinator.example:4000 --address 203.0.113.7:4000
   lockstep token new --tokens run.tokens --role observer --name dashboard
+  lockstep token new --tokens run.tokens --role admin --name operator
   lockstep token new --tokens run.tokens --once --expires 30min)");
 }
 

@@ -199,6 +199,9 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a dialled stream is greeted, whatever key it proves") \
   X(kAcceptedKeyUnchecked, "accepted-key-unchecked", "A2", kRare, \
     "an accepted stream gets its place in a link, whatever key it proves") \
+  X(kViolatorReturns, "violator-returns", "A4", kRare, "a peer that has broken the protocol may join again at once") \
+  X(kObserverEvicts, "observer-evicts", "A5", kRare, "every valid token evicts peers") \
+  X(kStopsUnlimited, "stops-unlimited", "S9", kRare, "a member may stop any number of rounds") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \

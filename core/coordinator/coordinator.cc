@@ -12,6 +12,8 @@ std::string validate_options(const Options& options) {
     return "strangers is " + std::to_string(options.strangers) + "; allowed: 1 to " + std::to_string(kMaxStrangers);
   }
   if (options.waiting_of_one < 1) return "waiting_of_one must be at least 1";
+  if (options.stops_at_once < 1) return "stops_at_once must be at least 1";
+  if (options.stops_per_second < 1) return "stops_per_second must be at least 1";
   return validate_grants(options.grants);
 }
 

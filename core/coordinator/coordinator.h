@@ -31,6 +31,8 @@ struct Options {
   std::uint32_t strangers = kMaxStrangers;           // streams whose greeting is not over
   std::uint32_t waiting_of_one = kMaxWaitingOfOne;   // newcomers that wait, from one network (core/io/lobby.h)
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
+  std::uint32_t stops_at_once = kMaxStopsAtOnce;  // that one peer may ask for (rule 67)
+  std::uint32_t stops_per_second = kStopsPerSecond;  // for good
   bool secured = false;         // streams prove keys and tokens, and only peers with a grant may join (rule 63)
   std::vector<Grant> grants{};  // at first
 };

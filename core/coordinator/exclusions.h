@@ -1,5 +1,6 @@
-// Which identities may not join for a while, because peers with them have broken the protocol (rule 66 of
-// docs/protocol.md). Knows no peers and no grants: an identity and the time come in, a refusal comes out.
+// Which identities may not join for a while, because peers with them have broken the protocol, or an administrator has
+// evicted them (rules 66 and 69 of docs/protocol.md). Knows no peers and no grants: an identity and the time come in,
+// a refusal comes out.
 #pragma once
 
 #include <compare>
@@ -26,6 +27,8 @@ class Exclusions {
  public:
   // A peer with this identity has broken the protocol. `personal`: its token is for one peer.
   void violated(const io::Identity& identity, bool personal, Instant now);
+  // An administrator has evicted a peer with this identity (rule 69). Says nothing about other peers of a shared token.
+  void evicted(const io::Identity& identity, bool personal, Instant now);
 
   // Returns the reason why an identity may not join now, with the time that is left. Empty if the identity may join.
   [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
@@ -52,15 +55,16 @@ class Exclusions {
     Instant until;                    // end of the exclusion; before the first one: time of the last violation
     Duration length;                  // of the last exclusion; 0: none yet
     std::vector<Instant> violations;  // of a shared token: the newest, at most kViolationsOfToken
+    bool evicted = false;             // by an administrator, the last time
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(until, length, violations);
+      a.all(until, length, violations, evicted);
     }
   };
 
   void forget_old(Instant now);
   Entry& entry_of(const Subject& subject, Instant now);
-  static void exclude(Entry& entry, Instant now);
+  static void exclude(Entry& entry, bool evicted, Instant now);
 
   // Invariant: at most kMaxExclusions entries.
   std::map<Subject, Entry> entries_;

@@ -30,6 +30,8 @@ void fields(auto& a, Is<Options> auto& m) {
   a("strangers", m.strangers);
   a("waiting_of_one", m.waiting_of_one);
   a("link_patience", m.link_patience);
+  a("stops_at_once", m.stops_at_once);
+  a("stops_per_second", m.stops_per_second);
   a("secured", m.secured);
   a("grants", m.grants);
 }

@@ -89,7 +89,11 @@ std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant
   if (auto error = validate_status_request(identity, now); error || !secured_) return error;
   const Grant& grant = grants_.at(identity.token);
   if (grant.role != io::Role::kMember) {
-    return refusal(text_of(grant.id) + " is for observers, which may ask for the status: join with another token");
+    const bool admin = grant.role == io::Role::kAdmin;
+    return refusal(text_of(grant.id) + " is for " +
+                   (admin ? "administrators, which may ask for the status and evict peers"
+                          : "observers, which may ask for the status") +
+                   ": join with another token");
   }
   if (used_up_.contains(grant.id)) {
     return refusal(text_of(grant.id) + " is for one peer, and was used: ask for a new one (`lockstep token new`)");
@@ -99,6 +103,20 @@ std::optional<Error> Grants::validate_join(const io::Identity& identity, Instant
                    (grant.most_peers == 1 ? " peer" : " peers") + ", which are in the run: wait until one has left");
   }
   return std::nullopt;
+}
+
+std::optional<Error> Grants::validate_eviction(const io::Identity& identity, Instant now) const {
+  constexpr const char* kMakeOne = "evict with a token of an administrator (`lockstep token new --role admin`)";
+  if (!secured_) {
+    return refusal(std::string("a run without run tokens has no administrators: start its coordinator with a file of "
+                               "tokens (`lockstep coordinator --tokens FILE`), and ") +
+                   kMakeOne);
+  }
+  if (auto error = validate_status_request(identity, now)) return error;
+  const Grant& grant = grants_.at(identity.token);
+  if (grant.role == io::Role::kAdmin || mutant(Mutant::kObserverEvicts)) return std::nullopt;
+  return refusal(text_of(grant.id) + " is for " + (grant.role == io::Role::kMember ? "members" : "observers") +
+                 ", which may not evict peers: " + kMakeOne);
 }
 
 bool Grants::joined(PeerId peer, const io::Identity& identity) {

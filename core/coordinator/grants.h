@@ -49,6 +49,8 @@ class Grants {
   // Return the reason why an identity may not join now, or may not ask for the status. Empty if it may.
   [[nodiscard]] std::optional<Error> validate_join(const io::Identity& identity, Instant now) const;
   [[nodiscard]] std::optional<Error> validate_status_request(const io::Identity& identity, Instant now) const;
+  // The same for an eviction by request (rule 69).
+  [[nodiscard]] std::optional<Error> validate_eviction(const io::Identity& identity, Instant now) const;
 
   // True: its token is used up now.
   [[nodiscard]] bool joined(PeerId peer, const io::Identity& identity);
@@ -64,6 +66,7 @@ class Grants {
 
   // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
   [[nodiscard]] std::string token_of(PeerId peer) const;
+  [[nodiscard]] std::string text_of(io::TokenId token) const;  // the same of a token
   // Returns the identity with which the peer has joined. Empty if the peer has joined without a token.
   [[nodiscard]] std::optional<io::Identity> identity_of(PeerId peer) const;
   // Whether the token is for one peer at a time.
@@ -81,7 +84,6 @@ class Grants {
  private:
   void replace(const std::vector<Grant>& grants);
   [[nodiscard]] std::size_t peers_of(io::TokenId token) const;
-  [[nodiscard]] std::string text_of(io::TokenId token) const;
 
   bool secured_;
   std::map<io::TokenId, Grant> grants_;

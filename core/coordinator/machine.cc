@@ -99,10 +99,31 @@ void Coordinator::Machine::on_greeting(StreamId stream, const wire::Message& mes
     connections_.say_on(stream, snapshot(context_.now));
     return connections_.end(stream);
   }
+  if (const auto* request = std::get_if<wire::EvictRequest>(&message)) return on_evict_request(stream, request->peer);
   if (std::holds_alternative<wire::Link>(message)) {
     return connections_.refuse(stream, Status::kProtocolError, "this is a coordinator, not a peer");
   }
-  connections_.refuse(stream, Status::kProtocolError, "a stream to a coordinator starts with Join or StatusRequest");
+  connections_.refuse(stream, Status::kProtocolError,
+                      "a stream to a coordinator starts with Join, StatusRequest or EvictRequest");
+}
+
+// Rule 69.
+void Coordinator::Machine::on_evict_request(StreamId stream, PeerId peer) {
+  const io::Identity admin = connections_.identity_of(stream);
+  if (const auto error = grants_.validate_eviction(admin, context_.now)) {
+    return connections_.refuse(stream, error->status, error->text);
+  }
+  wire::EvictReply reply;
+  if (participants_.contains(peer)) {
+    reply = {true, participants_.name_of(peer) + " is out of the run"};
+    const std::optional<io::Identity> identity = grants_.identity_of(peer);
+    if (identity) exclusions_.evicted(*identity, grants_.is_personal(identity->token), context_.now);
+    lose({peer, Status::kEvicted, "an administrator (" + grants_.text_of(admin.token) + ") has evicted this peer"});
+  } else {
+    reply.text = "no peer " + trace::short_name(peer) + " is in the run, or waits: see `lockstep status`";
+  }
+  connections_.say_on(stream, reply);
+  connections_.end(stream);
 }
 
 void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
@@ -110,8 +131,9 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   if (const auto error = grants_.validate_join(identity, context_.now)) {
     return connections_.refuse(stream, error->status, error->text);
   }
-  if (const auto error = exclusions_.validate_join(identity, context_.now)) {
-    return connections_.refuse(stream, error->status, error->text);
+  const auto excluded = exclusions_.validate_join(identity, context_.now);
+  if (excluded && !mutant(Mutant::kViolatorReturns)) {
+    return connections_.refuse(stream, excluded->status, excluded->text);
   }
   const io::Address& from = connections_.address_of(stream);
   Candidate candidate;
@@ -199,6 +221,8 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::Evicted&) { unexpected(); },
                  [&](wire::Left&) { unexpected(); },
                  [&](wire::StatusReply&) { unexpected(); },
+                 [&](wire::EvictRequest&) { unexpected(); },
+                 [&](wire::EvictReply&) { unexpected(); },
                  [&](wire::Ready&) { unexpected(); },
                  [&](wire::RankParameter&) { unexpected(); },
                  [&](wire::Segment&) { unexpected(); },
@@ -234,8 +258,8 @@ void Coordinator::Machine::on_stop(PeerId from, const wire::StopRound& in) {
   on_done(from, std::move(result));
   changed_ = true;
   if (!counts || participants_.use_stop(from)) return;
-  lose_violator(from, "stopped more than " + std::to_string(kMaxStopsAtOnce) + " rounds, and " +
-                          std::to_string(kStopsPerSecond) + " more in each second");
+  lose_violator(from, "stopped more than " + std::to_string(context_.options.stops_at_once) + " rounds, and " +
+                          std::to_string(context_.options.stops_per_second) + " more in each second");
 }
 
 void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& in) {

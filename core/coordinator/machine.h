@@ -69,6 +69,7 @@ class Coordinator::Machine {
   void take_events(StreamId stream);
   void on_greeting(StreamId stream, const wire::Message& message);
   void on_join(StreamId stream, const wire::Join& join);
+  void on_evict_request(StreamId stream, PeerId peer);
   [[nodiscard]] std::optional<Error> validate_join(const Candidate& candidate, const io::Address& network) const;
   void on_message(PeerId from, wire::Message& message);
   void on_leave(PeerId from, wire::Leave in);

@@ -43,7 +43,8 @@ void Participants::add(PeerId peer, const std::string& name, const io::Address& 
 
 bool Participants::use_stop(PeerId peer) {
   const auto at = all_.find(peer);
-  return at == all_.end() || at->second.stops.use(context_.now);
+  if (at == all_.end() || mutant(Mutant::kStopsUnlimited)) return true;
+  return at->second.stops.use(context_.now, {context_.options.stops_at_once, context_.options.stops_per_second});
 }
 
 // ---- admit ----

@@ -12,10 +12,15 @@ namespace lockstep::coordinator {
 
 class StopAllowance {
  public:
+  struct Limits {
+    std::uint32_t at_once = kMaxStopsAtOnce;
+    std::uint32_t per_second = kStopsPerSecond;
+  };
   // The peer has stopped a round. False: it stops more rounds than any program does.
-  [[nodiscard]] bool use(Instant now) {
-    full_at_ = std::max(full_at_, now) + kTimeOfStop;
-    return full_at_ - now <= kTimeOfStop * kMaxStopsAtOnce;
+  [[nodiscard]] bool use(Instant now, const Limits& limits) {
+    const Duration time_of_stop = seconds(1) / limits.per_second;
+    full_at_ = std::max(full_at_, now) + time_of_stop;
+    return full_at_ - now <= time_of_stop * limits.at_once;
   }
 
   template <typename Archive>
@@ -24,8 +29,6 @@ class StopAllowance {
   }
 
  private:
-  static constexpr Duration kTimeOfStop = seconds(1) / kStopsPerSecond;
-
   Instant full_at_{};  // when the allowance is full again
 };
 

@@ -28,9 +28,10 @@ struct KeyDigest {
 // The public name of a run token; 0: no token. The token's secret never reaches core.
 using TokenId = Number<struct TokenName, std::uint64_t>;
 
-// The rights of a token. An observer may ask for the status of the run, and has no other right.
-enum class Role : std::uint8_t { kMember, kObserver };
-inline constexpr std::uint8_t kRoleCount = 2;
+// The rights of a token. An observer may ask for the status of the run, and has no other right. An administrator may
+// also evict peers. Neither may join.
+enum class Role : std::uint8_t { kMember, kObserver, kAdmin };
+inline constexpr std::uint8_t kRoleCount = 3;
 
 // A plain stream proves nothing.
 struct Identity {

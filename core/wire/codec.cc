@@ -18,13 +18,13 @@ namespace lockstep::wire {
 namespace {
 
 constexpr std::string_view kTypeNames[] = {
-    "Join",      "Link",        "StatusRequest", "Refused",       "Waiting",    "LinkWelcome", "Heartbeat",
-    "Done",      "Admit",       "AdmitCancel",   "Leave",         "StopRound",  "LinkBroken",  "Flush",
-    "Pending",   "Admitting",   "AdmitEnded",    "Propose",       "Install",    "Commit",      "Evicted",
-    "Left",      "StatusReply", "Ready",         "RankParameter", "Segment",    "Offer",       "Claim",
-    "Elected",   "AskDigests",  "PieceDigests",  "AskPieces",     "HavePieces", "AskOutline",  "StateOutline",
-    "AskEntry",  "StateEntry",  "Publish",       "WantState",     "Published",  "SendOffer",   "SendReport",
-    "SendReady", "SendsHeard",  "CallWaits",     "TransfersWait", "CallAwaited"};
+    "Join",      "Link",        "StatusRequest", "Refused",       "Waiting",     "LinkWelcome",  "Heartbeat",
+    "Done",      "Admit",       "AdmitCancel",   "Leave",         "StopRound",   "LinkBroken",   "Flush",
+    "Pending",   "Admitting",   "AdmitEnded",    "Propose",       "Install",     "Commit",       "Evicted",
+    "Left",      "StatusReply", "Ready",         "RankParameter", "Segment",     "Offer",        "Claim",
+    "Elected",   "AskDigests",  "PieceDigests",  "AskPieces",     "HavePieces",  "AskOutline",   "StateOutline",
+    "AskEntry",  "StateEntry",  "Publish",       "WantState",     "Published",   "SendOffer",    "SendReport",
+    "SendReady", "SendsHeard",  "CallWaits",     "TransfersWait", "CallAwaited", "EvictRequest", "EvictReply"};
 constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::size(kTypeNames) == kTypes);
 

@@ -555,4 +555,11 @@ void fields(auto& a, Is<CallAwaited> auto& m) {
   a("text", m.text, kMaxTextBytes);
 }
 
+void fields(auto& a, Is<EvictRequest> auto& m) { a("peer", m.peer); }
+
+void fields(auto& a, Is<EvictReply> auto& m) {
+  a("evicted", m.evicted);
+  a("text", m.text, kMaxTextBytes);
+}
+
 }  // namespace lockstep::wire

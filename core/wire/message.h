@@ -450,6 +450,17 @@ struct CallAwaited {
   std::string text;
 };
 
+// To a coordinator, as the first message of a stream: an administrator asks to take this peer out of the run (rule 69).
+struct EvictRequest {
+  PeerId peer;
+};
+
+// Answers EvictRequest.
+struct EvictReply {
+  bool evicted = false;  // false: no such peer is in the run, or waits
+  std::string text;      // in words
+};
+
 // A peer that serves pieces of a state.
 struct Source {
   PeerId id;
@@ -666,7 +677,7 @@ using Message =
                  StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
                  StatusReply, Ready, RankParameter, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
                  HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published, SendOffer,
-                 SendReport, SendReady, SendsHeard, CallWaits, TransfersWait, CallAwaited>;
+                 SendReport, SendReady, SendsHeard, CallWaits, TransfersWait, CallAwaited, EvictRequest, EvictReply>;
 
 // Whether the message belongs to a sync, among the messages between peers.
 inline bool is_about_state(const Message& message) {

@@ -144,7 +144,8 @@ bool Causes::may_be_lost(std::uint32_t process, std::string_view why) const {
     const Duration silence = millis(*limit);
     return excuses_.quiet(process, 0, silence + times.beat * 2 + times.news) >= times.least_quiet(silence);
   }
-  if (why.ends_with(" was revoked") && !why.starts_with("its gang lost ")) return life.revoked;
+  const bool taken_out = why.ends_with(" was revoked") || why.ends_with(" has evicted this peer");
+  if (taken_out && !why.starts_with("its gang lost ")) return life.revoked;
   if (why.starts_with("its stream to the coordinator is nearly dead")) return is_nearly_dead(process, 0);
   if (const auto limit = first(why, "did not answer a proposal within ", " ms")) {
     const Duration patience = millis(*limit);

@@ -31,7 +31,7 @@ struct Life {
   std::optional<Instant> over;  // when the process learned that its run is over, or left
   std::optional<Instant> leaves;
   bool abandons = false;
-  bool revoked = false;                    // its run token
+  bool revoked = false;                    // its run token; or an administrator evicts it
   CohortId admits;                         // newest cohort in which the process has called admit
   std::shared_ptr<const wire::View> view;  // newest installed view; may be null
 

@@ -62,7 +62,7 @@ void check_story(const CorpusFlags& flags) {
   const Story& story = flags.story;
   if (!is_promise(story.promise)) {
     throw UsageError("unknown promise '" + story.promise +
-                     "' (one of: S1 to S11, A1 to A3, L1 to L6, P1 to P3, contract, limit, crash)");
+                     "' (one of: S1 to S11, A1 to A5, L1 to L6, P1 to P3, contract, limit, crash)");
   }
   if (story.why.find_first_not_of(' ') == std::string::npos) throw UsageError("--story is empty: say what was wrong");
   for (const auto& [option, text] :

@@ -51,8 +51,9 @@ constexpr Reason kImpossible[] = {
     // ---- peer-message ----
     {kPeerMessage, "*",
      "Join StatusRequest Admit AdmitCancel Leave StopRound LinkBroken Flush StatusReply Claim "
-     "StateOutline StateEntry Publish WantState CallWaits TransfersWait",
-     "peers send these messages to the coordinator only; StatusReply answers a request that nobody in a World sends"},
+     "StateOutline StateEntry Publish WantState CallWaits TransfersWait EvictRequest EvictReply",
+     "peers send these messages to the coordinator only; StatusReply answers a request that nobody in a World sends, "
+     "and EvictReply one of an administrator"},
     {kPeerMessage, "!greeting waiting idle frozen admitting leaving in-rounds", "Refused",
      "Refused answers a Join, or a prefetch link, which closes when a proposal admits the prefetcher; another link is "
      "refused only if a bit flips in its greeting: all peers have the same run and release, and each has its own port"},
@@ -127,7 +128,7 @@ constexpr Reason kImpossible[] = {
     {kCoordinatorMessage, "*",
      "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
      "Ready RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry "
-     "Published SendOffer SendReport SendReady SendsHeard CallAwaited",
+     "Published SendOffer SendReport SendReady SendsHeard CallAwaited EvictReply",
      "peers send none of these to the coordinator (Session::say), and no peer takes its address for a neighbour's"},
     {kCoordinatorMessage, "*", "StatusRequest",
      "only `lockstep status` sends StatusRequest, and no process of a World runs it"},

@@ -63,6 +63,7 @@ enum class Purpose : std::uint64_t {
   kLiar,
   kStrike,
   kImpostor,
+  kViolator,
 };
 
 // One draw that decides several things, up to five.

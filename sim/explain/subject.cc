@@ -14,9 +14,9 @@ concept HasRound = requires(const M& message) {
 };
 
 template <typename M>
-constexpr bool kIsSignOfLife =
-    std::is_same_v<M, wire::Heartbeat> || std::is_same_v<M, wire::Link> || std::is_same_v<M, wire::LinkWelcome> ||
-    std::is_same_v<M, wire::StatusRequest> || std::is_same_v<M, wire::StatusReply>;
+constexpr bool kIsSignOfLife = std::is_same_v<M, wire::Heartbeat> || std::is_same_v<M, wire::Link> ||
+                               std::is_same_v<M, wire::LinkWelcome> || std::is_same_v<M, wire::StatusRequest> ||
+                               std::is_same_v<M, wire::StatusReply> || std::is_same_v<M, wire::EvictReply>;
 
 }  // namespace
 

@@ -98,6 +98,16 @@ bool may_lose_members(Fault fault) {
 
 std::string host_words(std::uint32_t host) { return host == 0 ? "coordinator" : "h" + std::to_string(host); }
 
+static std::string_view words_of_abandon(std::uint64_t number) {
+  constexpr std::string_view kWords[] = {"",
+                                         ", its run token is revoked",
+                                         ", an administrator evicts it",
+                                         ", an observer asks for its eviction",
+                                         ", a member asks for its eviction",
+                                         ", a stranger asks for its eviction"};
+  return kWords[std::min(number, std::size(kWords) - 1)];
+}
+
 std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32_t)) {
   std::string text(entry.fault == Fault::kCutBoth ? "cut" : name_of(entry.fault));
   text += " " + name_of_host(entry.a);
@@ -139,7 +149,7 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kRefuse:
     case Fault::kSkip:
     case Fault::kDrift: return text;
-    case Fault::kAbandon: return text + (entry.number != 0 ? ", its run token is revoked" : "");
+    case Fault::kAbandon: return text + std::string(words_of_abandon(entry.number));
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -212,6 +222,7 @@ std::string validate_plan(const Plan& plan) {
     return "namesakes are two gangs, of which one joins later, by a call of admit";
   }
   if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
+  if (plan.stops_at_once > kMaxStopsAtOnce) return must("stops_at_once", "at most " + std::to_string(kMaxStopsAtOnce));
   if (plan.state.pieces > 1000) return must("state_pieces", "0 (drawn) .. 1000");
   if (std::string flaw = flaw_of_links(plan.links); !flaw.empty()) return flaw;
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");

@@ -37,7 +37,8 @@ enum class Fault : std::uint8_t {
   kSpoil,     // a: for `length`, about half of the pieces of state that it sends are not what it digested
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
   kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon. `number` 1: it does not, but
-              // its run token is revoked, and its host gets another one
+              // its run token is revoked, and its host gets another one; 2: an administrator evicts it; 3, 4, 5: an
+              // observer, a member, a stranger that names an administrator's token asks for that
   kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
   kStrangers,   // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
   kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way
@@ -73,7 +74,7 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
-// kLie: one message in so many.
+// kLie: one message in so many; with Plan::stops_at_once, one call in so many.
 constexpr std::uint64_t lies_one_in(const Entry& entry) { return entry.number == 0 ? 8 : entry.number; }
 
 inline constexpr Duration kLongestTime = lockstep::seconds(1'000'000);  // limit of every time in a plan
@@ -168,6 +169,9 @@ struct Plan {
   bool all_start = true;       // false: a host that is no founder and is named by no kJoin never starts
   bool auto_admit = false;
   std::uint32_t minimum_world = 1;
+  // The rounds that one peer may stop at once (rule 67); 0: as many as every coordinator allows. Otherwise kLie means
+  // that programs stop their calls; all messages are true.
+  std::uint32_t stops_at_once = 0;
   bool fresh_tags = false;                 // each step has new tags: no tag is used twice
   bool aged = false;                       // counters begin where the counters of a peer stand after months
   Duration heartbeat = milliseconds(200);  // of the coordinator and of links; other times follow from it

@@ -193,6 +193,9 @@ void give_up(Plan& plan, Dice dice) {
     entry.fault = Fault::kAbandon;
     entry.length = {};
     entry.number = dice.permille(500, Purpose::kImpostor, n) ? 1 : 0;
+    if (entry.number == 0 && dice.permille(500, Purpose::kViolator, 4, n)) {
+      entry.number = dice.range(2, 5, Purpose::kViolator, 5, n);
+    }
   }
 }
 
@@ -658,6 +661,28 @@ void draw_liars(Plan& plan, Dice dice) {
   }
 }
 
+// One member stops its calls, one after the other, until it has stopped too many; nothing else happens, since the limit
+// is so low that other faults would make honest peers reach it.
+void draw_stoppers(Plan& plan, Dice dice) {
+  constexpr std::uint32_t kPermille = 15;
+  if (plan.founders < 2 || plan.peers > 12 || plan.gangs.size > 1 || plan.auto_admit) return;
+  if (!dice.permille(kPermille, Purpose::kViolator, 0)) return;
+  DrawSeries range(dice, Purpose::kViolator, 1);
+  plan.entries.clear();
+  plan.program.call_timeout = {};
+  plan.minimum_world = 1;
+  plan.program.think = std::min(plan.program.think, plan.heartbeat);
+  plan.stops_at_once = static_cast<std::uint32_t>(range(1, 8));
+  Entry entry;
+  entry.fault = Fault::kLie;
+  entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+  entry.after = nanoseconds(static_cast<std::int64_t>(range(0, static_cast<std::uint64_t>(plan.heartbeat.ns) * 8)));
+  entry.length = seconds(static_cast<std::int64_t>(range(5, 15)));
+  entry.number = range(1, 3);
+  plan.entries.push_back(entry);
+  plan.end.safety = std::max(plan.end.safety, entry.after + entry.length + plan.heartbeat * 10);
+}
+
 // Bits that flip, beside whatever else happens, and where nothing else does.
 void flip_bits(Plan& plan, Dice dice) {
   const auto add = [&](Fault fault, Purpose purpose, std::uint64_t n) {
@@ -819,7 +844,9 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   if (options.peers == 0 && !options.calm && dice.permille(1, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
   draw_rare_programs(plan, dice);
-  if (!options.calm) draw_liars(plan, dice);
+  if (options.calm) return plan;
+  draw_liars(plan, dice);
+  draw_stoppers(plan, dice);
   return plan;
 }
 

@@ -76,7 +76,7 @@ inline bool is_promise(std::string_view name) {
   const auto up_to = [&](char kind, std::string_view last) {
     return name.starts_with(kind) && number <= last && number.size() == 1;
   };
-  return digits && (name.starts_with('S') || up_to('L', "6") || up_to('A', "3"));
+  return digits && (name.starts_with('S') || up_to('L', "6") || up_to('A', "5"));
 }
 
 inline std::vector<std::string> count_names() {

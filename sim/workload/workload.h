@@ -48,6 +48,8 @@ class AppHost {
   virtual void app_command(std::uint32_t process, peer::Input input) = 0;
   // The coordinator knows the run token of the process no more, unless the coordinator stands still.
   virtual void app_revoked(std::uint32_t process) = 0;
+  // Likewise: from now on the run token of the process is for one peer at a time.
+  virtual void app_restricted(std::uint32_t process) = 0;
   virtual Memory& memory_of(std::uint32_t process) = 0;
   virtual Call& app_call(std::uint32_t process, CallKind kind) = 0;
   virtual void app_launched(Call& call) = 0;
@@ -174,8 +176,10 @@ class App final : public Program {
   void encode(ring::Request& request, std::uint64_t op);
   [[nodiscard]] std::optional<OddElement> odd_element(const ring::Request& request) const;
   [[nodiscard]] std::uint64_t drift_of_launch() const;
-  // No fault is planned, or the plan states the program.
-  [[nodiscard]] bool is_calm() const { return plan_.entries.empty() || !plan_.program.work.empty(); }
+  // No fault is planned, the plan states the program, or honest peers may stop few calls.
+  [[nodiscard]] bool is_calm() const {
+    return plan_.entries.empty() || !plan_.program.work.empty() || plan_.stops_at_once != 0;
+  }
 
   AppHost& host_;
   const Plan& plan_;

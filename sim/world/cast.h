@@ -102,6 +102,7 @@ struct SimProcess {
   std::uint32_t index = 0;
   std::uint32_t host = 0;
   PeerId id;
+  io::KeyDigest key;  // that its streams prove
   bool alive = true;
   bool over = false;  // the process has lost the run, or has left
   bool connected = false;
@@ -129,7 +130,8 @@ struct SimHost {
   Duration pause;     // between leaving and coming back; 0: when the network heals
   std::uint64_t kernel_factor = 1;
   Checkpoint checkpoint;
-  std::uint32_t lies = 0;  // how many kSpoil last
+  std::uint32_t lies = 0;   // how many kSpoil last
+  std::uint64_t stops = 0;  // one call in so many is stopped, because of kLie; 0: none
   std::uint64_t to_miscompute = 0;
   // guests
   std::uint64_t guest = 0;  // the program that runs; 0: none

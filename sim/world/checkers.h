@@ -2,6 +2,8 @@
 #pragma once
 
 #include "sim/checkers/a1_admitted.h"
+#include "sim/checkers/a4_excluded.h"
+#include "sim/checkers/a5_evictions.h"
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
 #include "sim/checkers/l5_progress.h"
@@ -15,6 +17,7 @@
 #include "sim/checkers/s2_transfers.h"
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
+#include "sim/checkers/s9_stops.h"
 #include "sim/plan/plan.h"
 
 namespace lockstep::sim {
@@ -30,7 +33,8 @@ struct Checkers {
         waits(plan),
         recovery(plan),
         refusals(plan),
-        admitted(plan.heartbeat * 40) {}
+        admitted(plan.heartbeat * 40),
+        stops(plan) {}
 
   OneOutcome one_outcome;
   OneState one_state;
@@ -43,6 +47,9 @@ struct Checkers {
   Recovery recovery;
   Refusals refusals;
   Admitted admitted;
+  Excluded excluded;
+  Evictions evictions;
+  Stops stops;
   Flips flips;
   Liars liars;
   Transfers transfers;

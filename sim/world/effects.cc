@@ -150,12 +150,15 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                  [&](const trace::Event& event) {
                    chronicle_.mix(14, static_cast<std::uint64_t>(event.kind), event.view.value, event.number);
                    if (options_.trace) chronicle_.say(process, "| " + trace::to_line(event));
+                   chronicle_.check("A5", checkers_.evictions.noted(event));
                    const Complaint wrong = checkers_.causes.noted(0, event);
                    if (wrong && !is_lied_about({}, event)) chronicle_.check("L2", wrong);
                    const auto name_of = [&](PeerId peer) -> std::string_view {
                      return checkers_.causes.excuses().life(cast_.by_id.at(peer)).name;
                    };
                    chronicle_.check("L5", checkers_.progress.noted(event, name_of));
+                   chronicle_.check("A4", checkers_.excluded.noted(event, now_));
+                   chronicle_.check("S9", checkers_.stops.noted(event, now_));
                    if (event.kind == trace::Kind::kCallWaits && !checkers_.liars.any()) on_told_wait(event);
                    if (event.kind == trace::Kind::kPeerLost) checkers_.one_state.lost(event.peer);
                    if (event.kind == trace::Kind::kStateHeld) checkers_.one_state.told_to_hold(event.peer);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -23,7 +24,9 @@ inline io::KeyDigest key_of(PeerId id) {
   return key;
 }
 
-inline constexpr io::TokenId kGuestToken{0x2000};      // of those that join only to hang up
+inline constexpr io::TokenId kGuestToken{0x2000};  // of those that join only to hang up
+inline constexpr io::TokenId kAdminToken{0x2001};
+inline constexpr io::TokenId kObserverToken{0x2002};
 inline constexpr io::TokenId kForgottenToken{0x3000};  // of no run
 
 // The run tokens: each host has one at a time. A host that is repaired after lies gets another one, since the
@@ -37,12 +40,19 @@ class Tokens {
     const std::uint64_t repairs = std::min(count(repaired_, process, host), spare_);
     return {kFirst + host % kHostTokens + count(revoked_, process, host) * kStep + repairs * kSpareStep};
   }
+  // The first token of the host is for one peer at a time from now on.
+  void restrict(std::uint32_t host) { personal_.insert(host % kHostTokens); }
   // What the coordinator grants.
   [[nodiscard]] std::vector<coordinator::Grant> grants(std::uint32_t hosts) const {
-    std::vector<coordinator::Grant> grants{{.id = kGuestToken, .name = "guests"}};
+    std::vector<coordinator::Grant> grants{{.id = kGuestToken, .name = "guests"},
+                                           {.id = kAdminToken, .role = io::Role::kAdmin, .name = "operator"},
+                                           {.id = kObserverToken, .role = io::Role::kObserver, .name = "dashboard"}};
     for (std::uint32_t host = 0; host < hosts && host < kHostTokens; ++host) {
       const std::uint64_t first = kFirst + host + count(revoked_, UINT32_MAX, host) * kStep;
-      for (std::uint64_t spare = 0; spare <= spare_; ++spare) grants.push_back({.id = {first + spare * kSpareStep}});
+      for (std::uint64_t spare = 0; spare <= spare_; ++spare) {
+        grants.push_back({.id = {first + spare * kSpareStep}});
+        if (spare == 0 && personal_.contains(host)) grants.back().most_peers = 1;
+      }
     }
     return grants;
   }
@@ -72,6 +82,7 @@ class Tokens {
 
   FirstProcesses revoked_;
   FirstProcesses repaired_;
+  std::set<std::uint32_t> personal_;  // hosts
   std::uint64_t spare_ = 0;
 };
 

@@ -72,15 +72,30 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   process.host = host;
   process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
   cast_.by_id.emplace(process.id, process.index);
+  const SimProcess* const former = former_of(host);
+  // Half of the liars come back with the same key.
+  const bool same_key = former != nullptr && lies_on(host) && dice_.permille(500, Purpose::kViolator, 3, process.index);
+  process.key = same_key ? former->key : key_of(process.id);
   process.memory = std::make_unique<Memory>(plan_.mode);
   options.id = process.id;
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
   process.peer.start(std::move(options), now_);
   checkers_.causes.born(process.index, process.peer.options(), host);
   checkers_.progress.born(process.id);
-  if (network_.lies_on(host)) checkers_.liars.lies(process.id, process.peer.options().name);
+  if (lies_on(host)) checkers_.liars.lies(process.id, process.peer.options().name);
   if (options_.witness != nullptr) options_.witness->born(process.index, process.peer.options(), now_);
   return process;
+}
+
+bool Lives::lies_on(std::uint32_t host) const { return network_.lies_on(host) || cast_.hosts[host].stops != 0; }
+
+// The process that ran on the host before; null: there is none.
+const SimProcess* Lives::former_of(std::uint32_t host) const {
+  const SimProcess* former = nullptr;
+  for (const SimProcess& process : cast_.processes) {
+    if (process.host == host && process.peer.options().id == process.id) former = &process;
+  }
+  return former;
 }
 
 void Lives::begin(SimProcess& process, std::unique_ptr<Program> program) {
@@ -110,7 +125,11 @@ void Lives::stop(SimProcess& process, Death death) {
 
 // Every process that runs there now, or starts there later.
 void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
-  network_.lie(host, one_in);
+  if (plan_.stops_at_once == 0) {
+    network_.lie(host, one_in);
+  } else {
+    cast_.hosts[host].stops = one_in;
+  }
   for (const SimProcess& process : cast_.processes) {
     if (process.alive && process.host == host && process.peer)
       checkers_.liars.lies(process.id, process.peer.options().name);
@@ -119,7 +138,8 @@ void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
 
 // The processes that have lied die, since others remember the lies; another process starts, with another token.
 void Lives::end_lies(std::uint32_t host) {
-  network_.lie(host, 0);
+  if (plan_.stops_at_once == 0) network_.lie(host, 0);
+  cast_.hosts[host].stops = 0;
   for (SimProcess& process : cast_.processes) {
     if (process.alive && process.host == host && process.peer) stop(process, Death::kReset);
   }

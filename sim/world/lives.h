@@ -73,6 +73,9 @@ class Lives {
   void rest(SimProcess& process);
 
  private:
+  [[nodiscard]] bool lies_on(std::uint32_t host) const;
+  [[nodiscard]] const SimProcess* former_of(std::uint32_t host) const;
+
   const Plan& plan_;
   const WorldOptions& options_;
   Dice dice_;

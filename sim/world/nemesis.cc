@@ -11,6 +11,13 @@
 #include "sim/world/witness.h"
 
 namespace lockstep::sim {
+namespace {
+
+// Entry::number of kAbandon: see plan.h.
+constexpr std::uint64_t kRevoked = 1;
+constexpr std::uint64_t kLastAsker = 5;
+
+}  // namespace
 
 Nemesis::Nemesis(Plan& plan, const Lives::Around& around, Lives& lives, GuestPrograms& guests, const Ending& ending,
                  AppHost& app_host, StrangersHost& strangers_host)
@@ -315,6 +322,9 @@ void Nemesis::begin_on_host(std::uint64_t index, SimProcess* process) {
       checkers_.causes.began(entry);
       chronicle_.waive("S5");  // a state may come from a liar
       lives_.begin_to_lie(entry.a, lies_one_in(entry));
+      if (process != nullptr && dice_.permille(500, Purpose::kViolator, 2, index)) {
+        app_host_.app_restricted(process->index);
+      }
       return lasts(index);
     case Fault::kStrangers:
       checkers_.causes.began(entry);
@@ -335,9 +345,10 @@ void Nemesis::begin_in_program(const Entry& entry, SimProcess* process) {
     case Fault::kLeave: return leave_with_gang(entry, *process);
     case Fault::kAbandon:
       if (process->stall.count > 0) return;
+      if (entry.number > kRevoked) return ask_for_eviction(entry, *process);
       checkers_.causes.began(entry);
       chronicle_.report.kills += 1;
-      if (entry.number != 0) return app_host_.app_revoked(process->index);
+      if (entry.number == kRevoked) return app_host_.app_revoked(process->index);
       process->caller.program->abandon();
       return;
     case Fault::kStop: return stop_oldest_call(entry, *process);
@@ -437,6 +448,33 @@ void Nemesis::end(std::uint64_t index) {
     case Fault::kDrift:
     case Fault::kAbandon: return;
   }
+}
+
+// Somebody asks the coordinator to evict the process. Only an administrator may.
+void Nemesis::ask_for_eviction(const Entry& entry, const SimProcess& target) {
+  const bool may = entry.number == kRevoked + 1;
+  if (may) {
+    checkers_.causes.began(entry);
+    chronicle_.report.kills += 1;
+  }
+  constexpr io::TokenId kTokens[] = {kAdminToken, kObserverToken, kGuestToken, kAdminToken};
+  const PeerId peer = target.id;
+  SimProcess& process = cast_.processes.emplace_back();
+  process.index = static_cast<std::uint32_t>(cast_.processes.size() - 1);
+  checkers_.causes.strangers_born(process.index);
+  process.host = 1 + entry.a % plan_.peers;
+  process.id = {dice_.bits(Purpose::kIdentity, process.index, 1), dice_.bits(Purpose::kIdentity, process.index, 2)};
+  process.memory = std::make_unique<Memory>(plan_.mode);
+  Strangers::Settings settings;
+  settings.process = process.index;
+  settings.coordinator = true;
+  settings.pause = plan_.heartbeat * 10;
+  settings.patience = kLongestTime;
+  settings.asks = {{key_of(process.id), kTokens[entry.number - kRevoked - 1], entry.number != kLastAsker}, peer, may};
+  if (may) checkers_.evictions.may_ask(peer);
+  process.attack.strangers = std::make_unique<Strangers>(std::move(settings), dice_, strangers_host_);
+  if (options_.witness != nullptr) options_.witness->strangers_come(process.index, process.host, process.id);
+  process.attack.strangers->begin();
 }
 
 void Nemesis::begin_strangers(std::uint64_t index) {

@@ -62,6 +62,7 @@ class Nemesis {
   void begin_on_network(std::uint64_t index);
   void begin_on_host(std::uint64_t index, SimProcess* process);
   void begin_in_program(const Entry& entry, SimProcess* process);
+  void ask_for_eviction(const Entry& entry, const SimProcess& target);
   void begin_strangers(std::uint64_t index);
   void reset_streams(std::uint64_t index);
   void leave_with_gang(const Entry& entry, const SimProcess& process);

@@ -37,6 +37,7 @@ Strangers::Strangers(Settings settings, Dice dice, StrangersHost& host)
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].manner = static_cast<Manner>(
         dice_.range(0, stands ? kQuietManners - 1 : kManners - 1, Purpose::kStranger, settings_.process, i));
+    if (settings_.asks) slots_[i].manner = Manner::kAsks;
   }
 }
 
@@ -77,6 +78,7 @@ bool Strangers::may_join(std::size_t index) const {
 }
 
 io::Identity Strangers::identity_of(StreamId stream) const {
+  if (settings_.asks) return settings_.asks->identity;
   const auto at = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.stream == stream; });
   if (at == slots_.end()) return {settings_.key, {}, false};
   const auto index = static_cast<std::size_t>(at - slots_.begin());
@@ -114,6 +116,7 @@ std::vector<std::byte> Strangers::words_of(const Slot& slot, std::size_t index, 
   const PeerId known = settings_.known.empty() ? PeerId{1, 1} : settings_.known[bits(0) % settings_.known.size()];
   switch (slot.manner) {
     case Manner::kSilent: return {};
+    case Manner::kAsks: return greeting(wire::EvictRequest{settings_.asks->peer});
     case Manner::kDrips: return greeting(wire::Link{{}, known, {}, 1, LinkKey{bits(1), bits(2)}, wire::LinkUse::kRing});
     case Manner::kNoise: {
       std::vector<std::byte> noise(kNoiseBytes);
@@ -185,7 +188,7 @@ void Strangers::on_input(const io::Input& input, Instant now) {
                  [&](const io::Closed&) {
                    slot->stream = {};
                    slot->open = false;
-                   if (over_) return;
+                   if (over_ || settings_.asks) return;
                    host_.stranger_wakes(settings_.process, within(settings_.pause, index, slot->visits),
                                         index * kWhats + kCome);
                  },

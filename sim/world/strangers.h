@@ -51,12 +51,20 @@ class Strangers {
     io::TokenId gone;           // a token that is not one of the run any more
     Duration patience;          // a place is not kept longer by one that says nothing
     Duration pause;             // until one that was shown out comes again, at most
+    // One comes once, with this identity, and asks the coordinator to evict a peer.
+    struct Asks {
+      io::Identity identity;
+      PeerId peer;
+      bool may = false;  // it is an administrator
+    };
+    std::optional<Asks> asks;
   };
   Strangers(Settings settings, Dice dice, StrangersHost& host);
 
   void begin();
   void on_input(const io::Input& input, Instant now);
   void on_wake(std::uint64_t what);
+  [[nodiscard]] const std::optional<Settings::Asks>& asks() const { return settings_.asks; }
   // What a stream proves.
   [[nodiscard]] io::Identity identity_of(StreamId stream) const;
   // Whether the next dial to the host that they attack reaches them.
@@ -68,8 +76,8 @@ class Strangers {
   [[nodiscard]] Complaint overstayed(Instant now) const;
 
  private:
-  enum class Manner : std::uint8_t { kSilent, kDrips, kNoise, kNames, kJoins };
-  static constexpr std::uint64_t kManners = 5;
+  enum class Manner : std::uint8_t { kSilent, kDrips, kNoise, kNames, kJoins, kAsks };
+  static constexpr std::uint64_t kManners = 5;       // that are drawn
   static constexpr std::uint64_t kQuietManners = 2;  // the first of them
   struct Slot {
     Manner manner = Manner::kSilent;

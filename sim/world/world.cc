@@ -62,7 +62,7 @@ World::World(const Plan& plan, WorldOptions options)
   };
   if (options_.scripted || has(Fault::kMute)) network_.watch_answers();
   if (has(Fault::kLie)) {
-    network_.watch_words();
+    if (plan.stops_at_once == 0) network_.watch_words();
     cast_.tokens.expect_repairs();
   }
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
@@ -74,6 +74,7 @@ World::World(const Plan& plan, WorldOptions options)
   SimProcess& process = cast_.processes.emplace_back();
   process.memory = std::make_unique<Memory>(plan.mode);
   process.port = kCoordinatorPort;
+  process.key = key_of(process.id);
   coordinator::Options c;
   c.link_key = {dice_.bits(Purpose::kIdentity, process.index, 4), dice_.bits(Purpose::kIdentity, process.index, 5)};
   c.heartbeat = plan.heartbeat;
@@ -82,6 +83,10 @@ World::World(const Plan& plan, WorldOptions options)
   c.gang_leave = plan.heartbeat * 20;
   c.link_patience = plan.heartbeat * 20;
   c.strangers = most_strangers(plan);
+  if (plan.stops_at_once != 0) {
+    c.stops_at_once = plan.stops_at_once;
+    c.stops_per_second = kStopsPerSecondOfStoppers;
+  }
   c.secured = true;
   c.grants = cast_.tokens.grants(plan.peers + 1);
   for (const coordinator::Grant& grant : c.grants) checkers_.admitted.granted(grant.id);
@@ -295,6 +300,8 @@ void World::tell(std::uint32_t index, io::Input input) {
   if (process.attack.strangers) {
     process.attack.strangers->on_input(input, now_);
   } else if (process.coordinator) {
+    if (const auto* const in = std::get_if<io::Accepted>(&input)) checkers_.excluded.accepted(in->stream, in->identity);
+    if (const auto* const in = std::get_if<io::ReadDone>(&input)) checkers_.excluded.reads(in->stream);
     std::visit(
         [&]<typename T>(T& in) {
           if constexpr (std::is_same_v<T, io::Opened>) {
@@ -461,7 +468,7 @@ std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint3
 // Streams between peers prove keys alone: only the coordinator knows the secrets of tokens.
 io::Identity World::proves(std::uint32_t from, StreamId stream, std::uint32_t to) {
   const SimProcess& prover = cast_.processes[from];
-  io::Identity identity{key_of(prover.id), cast_.tokens.of(from, prover.host), true};
+  io::Identity identity{prover.key, cast_.tokens.of(from, prover.host), true};
   if (prover.attack.strangers) identity = prover.attack.strangers->identity_of(stream);
   if (!cast_.processes[to].coordinator || prover.coordinator) {
     identity.token = {};
@@ -490,6 +497,18 @@ void World::app_revoked(std::uint32_t index) {
   checkers_.admitted.revoked(cast_.tokens.of(index, host), coordinator.coordinator->snapshot(now_).view.number, now_);
   const std::vector<coordinator::Grant> grants = cast_.tokens.revoke(host, plan_.peers + 1, cast_.processes.size());
   for (const coordinator::Grant& grant : grants) checkers_.admitted.granted(grant.id);
+  step(coordinator, coordinator::Input{coordinator::ChangeGrants{grants}});
+}
+
+void World::app_restricted(std::uint32_t index) {
+  SimProcess& coordinator = cast_.processes[0];
+  if (coordinator.stall.count > 0) return;
+  const std::uint32_t host = cast_.processes[index].host;
+  cast_.tokens.restrict(host);
+  const std::vector<coordinator::Grant> grants = cast_.tokens.grants(plan_.peers + 1);
+  for (const coordinator::Grant& grant : grants) {
+    if (grant.most_peers == 1) checkers_.excluded.is_personal(grant.id);
+  }
   step(coordinator, coordinator::Input{coordinator::ChangeGrants{grants}});
 }
 
@@ -548,6 +567,12 @@ void World::app_launched(Call& call) {
     chronicle_.say(cast_.processes[call.process], "launch #" + std::to_string(chronicle_.report.launches) + " call " +
                                                       std::to_string(call.id.value) + ": " + text_of(call.request) +
                                                       " step " + std::to_string(call.told.step));
+  }
+  checkers_.stops.called(call.peer);
+  const std::uint64_t stops = cast_.hosts[cast_.processes[call.process].host].stops;
+  if (stops != 0 && dice_.range(1, stops, Purpose::kViolator, call.process, call.id.value) == 1) {
+    call.stopped = true;
+    cast_.processes[call.process].caller.program->stop_call(call.id);
   }
   nemesis_.begin_at(&Entry::launch, chronicle_.report.launches);
 }
@@ -789,6 +814,10 @@ std::optional<StrangersHost::Target> World::stranger_target(std::uint32_t proces
 }
 
 void World::stranger_hears(std::uint32_t process, const wire::Message& message, bool answers) {
+  const Strangers& strangers = *cast_.processes[process].attack.strangers;
+  if (const auto* const reply = std::get_if<wire::EvictReply>(&message); reply != nullptr && strangers.asks()) {
+    return chronicle_.check("A5", Evictions::answered(strangers.asks()->may, *reply));
+  }
   if (cast_.processes[process].attack.host == 0) {
     if (const Complaint waits = Admitted::told(message)) return chronicle_.check("A1", waits);
     return chronicle_.check("A3", check_told_to_stranger(message));

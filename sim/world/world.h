@@ -136,6 +136,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void app_after(std::uint32_t process, Duration delay, std::uint64_t what) override;
   void app_command(std::uint32_t index, peer::Input input) override;
   void app_revoked(std::uint32_t index) override;
+  void app_restricted(std::uint32_t index) override;
   Call& app_call(std::uint32_t index, CallKind kind) override;
   void app_launched(Call& call) override;
   void app_transfers(const Call& call) override { checkers_.transfers.called(call); }

@@ -218,6 +218,39 @@ TEST_F(SecuredRun, ARevokedTokenEndsItsPeersWithinASecondAndTheRunGoesOn) {
   EXPECT_THAT(refusal(of_b), HasSubstr("revoked"));
 }
 
+TEST_F(SecuredRun, AnAdministratorEvictsAPeerAndTheRunGoesOn) {
+  const std::string admin = token("operator", [](TokenRecord& record) { record.role = io::Role::kAdmin; });
+  const std::string watcher = token("watcher", [](TokenRecord& record) { record.role = io::Role::kObserver; });
+  const auto a = peer(2);
+  const auto b = peer(2);
+  const Work joins_a = a->connect(server->token(), kLong);
+  expect_ok(b->connect(server->token(), kLong));
+  expect_ok(joins_a);
+  const std::vector<float> ones(1000, 1);
+  std::vector<float> result(ones.size());
+  const auto waits = b->launch(sum(ones, result));  // ends with the run of b
+  ASSERT_TRUE(waits.ok());
+  const auto by_observer = transport::evict_peer(watcher, b->self(), kLong);
+  ASSERT_FALSE(by_observer.ok());
+  EXPECT_EQ(by_observer.error().status, Status::kRefused);
+  EXPECT_THAT(by_observer.error().text, HasSubstr("is for observers, which may not evict peers"));
+  const auto evicted = transport::evict_peer(admin, b->self(), kLong);
+  ASSERT_TRUE(evicted.ok()) << evicted.error().text;
+  EXPECT_TRUE(evicted->evicted);
+  ASSERT_TRUE(waits->wait(kLong));
+  EXPECT_THAT(waits->outcome().text, HasSubstr("an administrator (token "));
+  EXPECT_THAT(waits->outcome().text, HasSubstr("(operator)) has evicted this peer"));
+  while (a->view()->members.size() > 1) std::this_thread::yield();
+  std::vector<float> alone(ones.size());
+  const auto goes_on = a->launch(sum(ones, alone));
+  expect_ok(*goes_on);
+  EXPECT_EQ(goes_on->outcome().world, 1U);
+  const auto again = transport::evict_peer(admin, b->self(), kLong);
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->evicted);
+  EXPECT_THAT(refusal(admin), HasSubstr("is for administrators"));
+}
+
 // ---- what passes over the wire ----
 
 bool holds(const std::vector<std::byte>& bytes, std::span<const std::byte> part) {

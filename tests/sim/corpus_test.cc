@@ -109,7 +109,7 @@ TEST(Corpus, AddChecksThePlanFirst) {
     std::vector<std::string> words;
     const char* says;
   } cases[] = {
-      {{"--promise", "S12", "--fixed", "abc"}, "unknown promise 'S12' (one of: S1 to S11, A1 to A3, L1 to L6, P1"},
+      {{"--promise", "S12", "--fixed", "abc"}, "unknown promise 'S12' (one of: S1 to S11, A1 to A5, L1 to L6, P1"},
       {{"--promise", "safety", "--fixed", "abc"}, "unknown promise 'safety'"},
       {{"--promise", "L7", "--fixed", "abc"}, "unknown promise 'L7'"},
       {{"--promise", "S2", "--fixed", "abc\ndef"}, "--fixed must be one line of UTF-8, without control characters"},

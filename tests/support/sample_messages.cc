@@ -225,6 +225,8 @@ std::vector<Message> sample_messages() {
                   .collective = Collective::kReduce,
                   .missing = 64,
                   .text = "bob has not called it"},
+      EvictRequest{.peer = kBob},
+      EvictReply{.evicted = true, .text = "bob is out of the run"},
   };
 }
 

@@ -132,7 +132,8 @@ TEST(Tokens, AddressesAreValidated) {
 }
 
 TEST(Tokens, RolesHaveNames) {
-  for (const auto role : {io::Role::kMember, io::Role::kObserver}) EXPECT_EQ(role_of(role_name(role)), role);
+  for (const auto role : {io::Role::kMember, io::Role::kObserver, io::Role::kAdmin})
+    EXPECT_EQ(role_of(role_name(role)), role);
   EXPECT_EQ(role_of("root"), std::nullopt);
 }
 

@@ -217,6 +217,77 @@ TEST(SecuredRun, ARevokedTokenEvictsItsPeers) {
   EXPECT_NE(run.join(3, identity(1)).last<wire::Refused>(), nullptr);
 }
 
+// Rule 69.
+constexpr io::TokenId kAdmin{0xad};
+constexpr io::TokenId kWatcher{0x0b};
+
+struct AdministeredRun : SecuredRun {
+  AdministeredRun() {
+    coordinator.change_grants({team(),
+                               {.id = kAdmin, .role = io::Role::kAdmin, .name = "operator"},
+                               {.id = kWatcher, .role = io::Role::kObserver, .name = "dashboard"}});
+    found();
+  }
+};
+
+TEST(SecuredRun, AnAdministratorEvictsAPeerAndTheRunGoesOn) {
+  AdministeredRun run;
+  const FarEnd& asks = run.say(identity(9, kAdmin), wire::EvictRequest{{1, 1}});
+  ASSERT_NE(asks.last<wire::EvictReply>(), nullptr);
+  EXPECT_TRUE(asks.last<wire::EvictReply>()->evicted);
+  EXPECT_EQ(asks.last<wire::EvictReply>()->text, "p1 is out of the run");
+  ASSERT_NE(run.a->last<wire::Evicted>(), nullptr);
+  EXPECT_EQ(run.a->last<wire::Evicted>()->status, Status::kEvicted);
+  EXPECT_EQ(run.a->last<wire::Evicted>()->text,
+            "an administrator (token 00000000000000ad (operator)) has evicted this peer");
+  run.answer(*run.b);
+  EXPECT_EQ(run.coordinator.status().view.members.size(), 1U);
+  EXPECT_EQ(run.b->last<wire::Evicted>(), nullptr);
+  const FarEnd& again = run.join(5, identity(1));
+  ASSERT_NE(again.last<wire::Refused>(), nullptr);
+  EXPECT_EQ(again.last<wire::Refused>()->text, "an administrator has evicted this peer: it may join again in 10 s");
+  EXPECT_NE(run.say(identity(9, kAdmin), wire::StatusRequest{}).last<wire::StatusReply>(), nullptr);
+}
+
+TEST(SecuredRun, AnEvictionDoesNotCountAgainstASharedToken) {
+  AdministeredRun run;
+  for (const std::uint8_t n : {std::uint8_t{5}, std::uint8_t{6}, std::uint8_t{7}, std::uint8_t{8}}) {
+    ASSERT_NE(run.join(n, identity(n)).last<wire::Waiting>(), nullptr) << int{n};
+    EXPECT_TRUE(run.say(identity(9, kAdmin), wire::EvictRequest{{n, n}}).last<wire::EvictReply>()->evicted);
+  }
+}
+
+TEST(SecuredRun, AnEvictionOfNobodyIsTold) {
+  AdministeredRun run;
+  const FarEnd& asks = run.say(identity(9, kAdmin), wire::EvictRequest{{7, 7}});
+  ASSERT_NE(asks.last<wire::EvictReply>(), nullptr);
+  EXPECT_FALSE(asks.last<wire::EvictReply>()->evicted);
+  EXPECT_NE(asks.last<wire::EvictReply>()->text.find("is in the run, or waits"), std::string::npos);
+}
+
+TEST(SecuredRun, NobodyElseEvicts) {
+  AdministeredRun run;
+  const auto refusal_of = [&](const io::Identity& who) {
+    const FarEnd& asks = run.say(who, wire::EvictRequest{{1, 1}});
+    EXPECT_EQ(asks.last<wire::EvictReply>(), nullptr);
+    return asks.last<wire::Refused>() == nullptr ? "" : asks.last<wire::Refused>()->text;
+  };
+  EXPECT_NE(refusal_of(identity(9, kWatcher)).find("(dashboard) is for observers, which may not evict peers"),
+            std::string::npos);
+  EXPECT_NE(refusal_of(identity(9)).find("(team) is for members, which may not evict peers"), std::string::npos);
+  EXPECT_NE(refusal_of(identity(9, kAdmin, false)).find("is not one of this run"), std::string::npos);
+  EXPECT_NE(refusal_of({}).find("only peers with a run token"), std::string::npos);
+  EXPECT_EQ(run.a->last<wire::Evicted>(), nullptr);
+  EXPECT_NE(run.join(7, identity(7, kAdmin)).last<wire::Refused>()->text.find("is for administrators"),
+            std::string::npos);
+}
+
+TEST(Grants, AnOpenRunHasNoAdministrators) {
+  const std::string why = refusal(Grants(false, {}).validate_eviction({}, Instant{}));
+  EXPECT_NE(why.find("lockstep coordinator --tokens FILE"), std::string::npos);
+  EXPECT_NE(why.find("lockstep token new --role admin"), std::string::npos);
+}
+
 // Rule 66.
 TEST(SecuredRun, ALiarThatJoinsAgainIsRefused) {
   SecuredRun run;

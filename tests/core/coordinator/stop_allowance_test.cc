@@ -14,7 +14,7 @@ constexpr Instant kFullAllowance = Instant{} + seconds(1000);
 
 bool use_up(StopAllowance& stops, std::uint32_t times, Instant now) {
   bool allowed = true;
-  for (std::uint32_t i = 0; i < times; ++i) allowed = stops.use(now);
+  for (std::uint32_t i = 0; i < times; ++i) allowed = stops.use(now, {});
   return allowed;
 }
 
@@ -22,14 +22,14 @@ bool use_up(StopAllowance& stops, std::uint32_t times, Instant now) {
 TEST(StopAllowance, CoversTwoFullQueues) {
   StopAllowance stops;
   EXPECT_TRUE(use_up(stops, 2 * kMaxQueuedCalls, kFullAllowance));
-  EXPECT_FALSE(stops.use(kFullAllowance));
+  EXPECT_FALSE(stops.use(kFullAllowance, {}));
 }
 
 TEST(StopAllowance, GrowsBackWithTime) {
   StopAllowance stops;
   EXPECT_TRUE(use_up(stops, kMaxStopsAtOnce, kFullAllowance));
   EXPECT_TRUE(use_up(stops, kStopsPerSecond, kFullAllowance + seconds(1)));
-  EXPECT_FALSE(stops.use(kFullAllowance + seconds(1)));
+  EXPECT_FALSE(stops.use(kFullAllowance + seconds(1), {}));
   StopAllowance rested;
   EXPECT_TRUE(use_up(rested, kMaxStopsAtOnce, kFullAllowance));
   EXPECT_TRUE(use_up(rested, kMaxStopsAtOnce, kFullAllowance + seconds(3600)));
@@ -37,7 +37,7 @@ TEST(StopAllowance, GrowsBackWithTime) {
 
 TEST(StopAllowance, LastsForEverAtAModeratePace) {
   StopAllowance stops;
-  for (std::int64_t i = 0; i < 1'000'000; ++i) ASSERT_TRUE(stops.use(kFullAllowance + milliseconds(25) * i));
+  for (std::int64_t i = 0; i < 1'000'000; ++i) ASSERT_TRUE(stops.use(kFullAllowance + milliseconds(25) * i, {}));
 }
 
 struct LoneMember {

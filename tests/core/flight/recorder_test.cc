@@ -190,7 +190,7 @@ TEST(FlightRecording, TheSavedBytesChangeOnlyWithTheRevision) {
   Driver driver(1U << 20U);
   driver.greet(StreamId{1}, 9);
   driver.machine.save(state);
-  EXPECT_EQ(kRevision, 50U);
+  EXPECT_EQ(kRevision, 51U);
   EXPECT_EQ(checksum(recording.records), 4920021193910633199U);
   EXPECT_EQ(checksum(state), 2728718752941110720U);
 }

@@ -39,7 +39,7 @@ RunToken arbitrary_token() {
   for (auto& byte : token.coordinator_key.bytes) byte = *rc::gen::arbitrary<std::uint8_t>();
   for (auto& byte : token.secret) byte = *rc::gen::arbitrary<std::uint8_t>();
   token.id = {*rc::gen::nonZero<std::uint64_t>()};
-  token.role = *rc::gen::element(io::Role::kMember, io::Role::kObserver);
+  token.role = *rc::gen::element(io::Role::kMember, io::Role::kObserver, io::Role::kAdmin);
   token.expires = *rc::gen::nonNegative<std::int64_t>();
   return token;
 }
@@ -142,7 +142,7 @@ TEST(RunToken, ATokenOfALaterVersionIsNamedAsSuch) {
 }
 
 TEST(RunToken, AMalformedBodyIsRefused) {
-  EXPECT_THAT(error_of(sample_with(1, 2)), HasSubstr("its role is unknown"));
+  EXPECT_THAT(error_of(sample_with(1, 3)), HasSubstr("its role is unknown"));
   EXPECT_THAT(error_of(sample_with(65, 0x80)), HasSubstr("its expiry is before 1970"));
   EXPECT_THAT(error_of(sample_with(66, 0)), HasSubstr("bytes after its end"));
   EXPECT_THAT(error_of(sample_with(66, 9)), HasSubstr("ends too early"));
