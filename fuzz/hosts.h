@@ -312,10 +312,11 @@ class CoordinatorHost {
 };
 
 // The peer's stream to its coordinator goes on to this one. The dial was made and is not answered yet.
-inline void connect_hosts(PeerHost& peer, CoordinatorHost& coordinator, std::uint8_t host) {
+inline void connect_hosts(PeerHost& peer, CoordinatorHost& coordinator, std::uint8_t host,
+                          const io::Identity& identity = {}) {
   const auto dialling = peer.streams.dialling();
   LOCKSTEP_ASSERT(dialling.size() == 1);
-  FarEnd::join(*dialling.front(), coordinator.streams.accept(address_of(host)));
+  FarEnd::join(*dialling.front(), coordinator.streams.accept(address_of(host), identity));
   peer.streams.open(*dialling.front());
 }
 

@@ -28,10 +28,11 @@ peer::Options honest(PeerId id) {
 
 class AgainstCoordinator {
  public:
-  explicit AgainstCoordinator(Choices choices) : choices_(choices), ann_(honest(kAnn)), bob_(honest(kBob)) {
+  explicit AgainstCoordinator(Choices choices)
+      : choices_(choices), coordinator_(options(choices_.one_in(2))), ann_(honest(kAnn)), bob_(honest(kBob)) {
     for (PeerHost* peer : {&ann_, &bob_}) {
       peer->connect();
-      connect_hosts(*peer, coordinator_, peer == &ann_ ? 2 : 3);
+      connect_hosts(*peer, coordinator_, peer == &ann_ ? 2 : 3, identity(kTokenOfHonest, peer == &ann_ ? 1 : 2));
     }
     settle();
     known_.peers = {kAnn, kBob};
@@ -56,7 +57,7 @@ class AgainstCoordinator {
  private:
   void act() {
     look();
-    switch (choices_.below(12)) {
+    switch (choices_.below(13)) {
       case 0: return arrive();
       case 1: {
         launch(Tag{choices_.below(4)});
@@ -71,6 +72,7 @@ class AgainstCoordinator {
       case 3: return pass();
       case 4: return settle();
       case 5: return coordinator_.run();
+      case 6: return change_grants();
       default: break;
     }
     if (liars_.empty()) return arrive();
@@ -103,10 +105,20 @@ class AgainstCoordinator {
 
   void arrive() {
     if (liars_.size() == 12) return;
-    FarEnd& liar = coordinator_.streams.accept(address_of(static_cast<std::uint8_t>(liars_.size() + 10)));
+    const auto number = static_cast<std::uint8_t>(liars_.size() + 10);
+    // Liars have tokens of every role, and some do not prove theirs. They evict only each other: below.
+    io::Identity proves = identity(io::TokenId{kTokenOfHonest.value + 1 + choices_.below(kTokensOfLiars)},
+                                   choices_.one_in(2) ? number : std::uint8_t{3});
+    proves.proved = !choices_.one_in(8);
+    FarEnd& liar = coordinator_.streams.accept(address_of(number), proves);
     liars_.push_back(&liar);
     liar.greet();
-    if (choices_.one_in(4)) return liar.say(chosen_message(choices_, known_));
+    if (choices_.one_in(4)) {
+      wire::Message greeting = chosen_message(choices_, known_);
+      if (auto* request = std::get_if<wire::EvictRequest>(&greeting)) request->peer = liars_peer();
+      return liar.say(greeting);
+    }
+    if (choices_.one_in(8)) return liar.say(wire::EvictRequest{liars_peer()});
     wire::Join join = chosen<wire::Join>(choices_, known_);
     join.peer = choices_.of(known_.peers);
     join.advertised = address_of(1);
@@ -117,6 +129,40 @@ class AgainstCoordinator {
       join.gang_size = 1;
     }
     liar.say(join);
+  }
+
+  // An id that no honest peer has.
+  PeerId liars_peer() {
+    const std::uint64_t n = 10 + choices_.below(4);
+    return {n, n};
+  }
+
+  static constexpr io::TokenId kTokenOfHonest{1};  // always granted
+  static constexpr std::size_t kTokensOfLiars = 5;
+  static io::Identity identity(io::TokenId token, std::uint8_t key) {
+    io::Identity identity{{}, token, true};
+    identity.key.bytes.fill(key);
+    return identity;
+  }
+  static coordinator::Options options(bool secured) {
+    coordinator::Options options;
+    options.secured = secured;
+    options.grants.push_back({.id = kTokenOfHonest, .name = "honest"});
+    for (std::size_t n = 1; n <= kTokensOfLiars; ++n) options.grants.push_back({.id = {kTokenOfHonest.value + n}});
+    return options;
+  }
+  void change_grants() {
+    std::vector<coordinator::Grant> grants{{.id = kTokenOfHonest, .name = "honest"}};
+    for (std::size_t n = 1; n <= kTokensOfLiars; ++n) {
+      if (choices_.one_in(4)) continue;
+      coordinator::Grant grant{.id = {kTokenOfHonest.value + n}};
+      grant.role = static_cast<io::Role>(choices_.one_in(2) ? 0 : choices_.below(io::kRoleCount));
+      grant.expires = choices_.one_in(4) ? coordinator_.now + milliseconds(choices_.byte()) : kNever;
+      grant.most_peers = static_cast<std::uint32_t>(choices_.below(3));
+      grant.single_use = choices_.one_in(4);
+      grants.push_back(grant);
+    }
+    coordinator_.change_grants(std::move(grants));
   }
 
   std::pair<CallId, CallId> launch(Tag tag) {
@@ -150,7 +196,7 @@ class AgainstCoordinator {
 
   Choices choices_;
   Known known_;
-  CoordinatorHost coordinator_{coordinator::Options{}};
+  CoordinatorHost coordinator_;
   PeerHost ann_;
   PeerHost bob_;
   std::vector<FarEnd*> liars_;
