@@ -6,7 +6,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr io::TokenId kToken{7};
-constexpr PeerId kPeer{1, 1};
+constexpr PeerId kViolator{1, 1};
 
 io::KeyDigest key_of(std::uint8_t n) {
   io::KeyDigest key;
@@ -14,8 +14,16 @@ io::KeyDigest key_of(std::uint8_t n) {
   return key;
 }
 
-// Peers with one token, each by a stream of its own.
-struct Peers {
+trace::Event event_of(trace::Kind kind, Status status = Status::kOk) {
+  trace::Event event;
+  event.kind = kind;
+  event.peer = kViolator;
+  event.status = status;
+  return event;
+}
+
+// Violators with one token, each by a stream of its own.
+struct Violators {
   Excluded excluded;
   std::uint64_t streams = 0;
 
@@ -23,16 +31,15 @@ struct Peers {
     const StreamId stream{++streams};
     excluded.accepted(stream, {key_of(key), kToken, true});
     excluded.reads(stream);
-    return excluded.noted({.kind = trace::Kind::kPeerWaiting, .peer = kPeer}, now);
+    return excluded.noted(event_of(trace::Kind::kPeerWaiting), now);
   }
   void violate(Instant now) {
-    const trace::Event lost{.kind = trace::Kind::kPeerLost, .peer = kPeer, .status = Status::kProtocolError};
-    EXPECT_FALSE(excluded.noted(lost, now));
+    EXPECT_FALSE(excluded.noted(event_of(trace::Kind::kPeerLost, Status::kProtocolError), now));
   }
 };
 
 TEST(Excluded, ComplainsOfAKeyThatComesBackTooSoon) {
-  Peers peers;
+  Violators peers;
   EXPECT_FALSE(peers.join(1, Instant{}));
   peers.violate(Instant{});
   EXPECT_TRUE(peers.join(1, Instant{} + seconds(9)));
@@ -44,7 +51,7 @@ TEST(Excluded, ComplainsOfAKeyThatComesBackTooSoon) {
 }
 
 TEST(Excluded, ComplainsOfASharedTokenAfterThreeViolations) {
-  Peers peers;
+  Violators peers;
   for (std::uint8_t key = 1; key <= 3; ++key) {
     EXPECT_FALSE(peers.join(key, Instant{}));
     peers.violate(Instant{});
@@ -54,7 +61,7 @@ TEST(Excluded, ComplainsOfASharedTokenAfterThreeViolations) {
 }
 
 TEST(Excluded, ComplainsOfAPersonalTokenAfterOneViolation) {
-  Peers peers;
+  Violators peers;
   peers.excluded.is_personal(kToken);
   EXPECT_FALSE(peers.join(1, Instant{}));
   peers.violate(Instant{});
@@ -63,10 +70,9 @@ TEST(Excluded, ComplainsOfAPersonalTokenAfterOneViolation) {
 }
 
 TEST(Excluded, ALostStreamExcludesNobody) {
-  Peers peers;
+  Violators peers;
   EXPECT_FALSE(peers.join(1, Instant{}));
-  const trace::Event lost{.kind = trace::Kind::kPeerLost, .peer = kPeer, .status = Status::kPeerLost};
-  EXPECT_FALSE(peers.excluded.noted(lost, Instant{}));
+  EXPECT_FALSE(peers.excluded.noted(event_of(trace::Kind::kPeerLost, Status::kPeerLost), Instant{}));
   EXPECT_FALSE(peers.join(1, Instant{}));
 }
 
