@@ -162,14 +162,11 @@ void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
 void Connector::on_connected(Socket& socket, tls::Session::Side side, const OnDialled& done) {
   if (!security_.credentials) return done(std::nullopt, {suit_to_path(socket), nullptr});
   const auto session = std::make_shared<tls::Session>(security_.credentials, socket.native_handle(), side);
-  const auto shows_another_key = [side, wanted = security_.credentials->coordinator_key()](const tls::Session& with) {
-    const io::KeyDigest& shown = with.identity().key;
-    return side == tls::Session::Side::kDialsCoordinator && wanted && !shown.is_none() && shown != *wanted;
-  };
-  shake_hands(socket, *session, [this, &socket, session, shows_another_key, done](std::error_code error) {
+  shake_hands(socket, *session, [this, &socket, session, side, done](std::error_code error) {
     if (!error) return done(std::nullopt, {suit_to_path(socket), session});
     const std::string words = session->words_of(error);
-    done(Failure{shows_another_key(*session) ? rejected() : error, words}, {});
+    const bool is_final = side == tls::Session::Side::kDialsCoordinator && session->has_refused();
+    done(Failure{is_final ? rejected() : error, words}, {});
   });
 }
 

@@ -2,9 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,20 +24,39 @@ constexpr std::string_view kVariablePrefix = "env:";
 
 Error bad_coordinator(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
-// A part of a run token, which no error text may repeat.
+// Whether a part between dots is longer than that of any host's name: then it may be a part of a run token, which
+// neither an error text nor a name server may get.
 bool may_be_secret(std::string_view text) {
   constexpr std::size_t kLongestHostLabel = 63;  // RFC 1035, section 2.3.4
-  return text.size() > kLongestHostLabel && text.find_first_of(":.") == std::string_view::npos;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(":./"), text.size());
+    if (end > kLongestHostLabel) return true;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
 }
 
+constexpr std::size_t kLongestLine = 4096;
+
 Result<std::string> first_line_of(const std::string& path) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind != std::filesystem::file_type::regular) {
+    const std::string why = error                                           ? error.message()
+                            : kind == std::filesystem::file_type::not_found ? "No such file or directory"
+                                                                            : "it is no regular file";
+    return bad_coordinator(fmt::format("cannot read the coordinator from '{}': {}", path, why));
+  }
   std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) {
+  std::string line(kLongestLine + 1, '\0');
+  file.read(line.data(), static_cast<std::streamsize>(line.size()));
+  line.resize(static_cast<std::size_t>(file.gcount()));
+  if (const auto end = line.find('\n'); end != std::string::npos) line.resize(end);
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+  if (line.empty() || line.size() > kLongestLine) {
     return bad_coordinator(
         fmt::format("cannot read the coordinator from '{}': its first line must be a run token or host:port", path));
   }
-  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
   return line;
 }
 
@@ -48,16 +71,14 @@ Result<Destination> by_token(std::string_view text) {
   return result;
 }
 
-}  // namespace
-
-Result<Destination> parse_coordinator(std::string_view text, const Protection& protection) {
+Result<Destination> parse(std::string_view text, const Protection& protection) {
   if (text.starts_with(kFilePrefix)) {
     const Result<std::string> line = first_line_of(std::string(text.substr(kFilePrefix.size())));
     if (!line) return line.error();
     if (line->starts_with(kFilePrefix) || line->starts_with(kVariablePrefix)) {
       return bad_coordinator("the file names another file or a variable: write the run token or host:port into it");
     }
-    return parse_coordinator(*line, protection);
+    return parse(*line, protection);
   }
   if (text.starts_with(kVariablePrefix)) {
     const std::string name(text.substr(kVariablePrefix.size()));
@@ -69,7 +90,7 @@ Result<Destination> parse_coordinator(std::string_view text, const Protection& p
       return bad_coordinator(
           fmt::format("the variable {} names another variable: set it to a token or host:port", name));
     }
-    return parse_coordinator(value, protection);
+    return parse(value, protection);
   }
   if (wire::is_run_token(text)) {
     if (protection.certificates.empty()) return by_token(text);
@@ -78,7 +99,7 @@ Result<Destination> parse_coordinator(std::string_view text, const Protection& p
   std::vector<std::string> hosts;
   for (const std::string& each : split_addresses(text)) {
     const auto parsed = parse_destination(each);
-    if (!parsed && may_be_secret(each)) {
+    if (may_be_secret(each)) {
       return bad_coordinator("this is no run token and no host:port: a run token begins with lks1_, and is one piece");
     }
     if (!parsed) return parsed.error();
@@ -89,6 +110,14 @@ Result<Destination> parse_coordinator(std::string_view text, const Protection& p
   auto credentials = tls::Credentials::from(protection.certificates, tls::Credentials::Of::kPeer, std::move(hosts));
   if (!credentials) return credentials.error();
   return Destination{std::string(text), {std::make_shared<tls::Credentials>(std::move(*credentials)), false}};
+}
+
+}  // namespace
+
+Result<Destination> parse_coordinator(std::string_view text, const Protection& protection) {
+  auto result = parse(text, protection);
+  if (!result) return Error{result.error().status, wire::redacted(result.error().text)};
+  return result;
 }
 
 }  // namespace lockstep::transport

@@ -90,10 +90,11 @@ std::optional<Error> TokenAccess::listens_on(const io::Address& bound) {
 
 std::string TokenAccess::token() const {
   const std::int64_t today = utc_now();
-  const auto newest = std::ranges::find_if(file_.tokens.rbegin(), file_.tokens.rend(), [&](const TokenRecord& token) {
-    return token.role == io::Role::kMember && state_of(token, today) == TokenState::kValid;
+  const auto first = std::ranges::find_if(file_.tokens, [&](const TokenRecord& token) {
+    const bool is_for_all = token.role == io::Role::kMember && !token.single_use && token.max_peers == 0;
+    return is_for_all && state_of(token, today) == TokenState::kValid;
   });
-  return newest == file_.tokens.rend() ? std::string() : wire::text_of(run_token(file_, *newest, addresses_));
+  return first == file_.tokens.end() ? std::string() : wire::text_of(run_token(file_, *first, addresses_));
 }
 
 std::optional<Error> TokenAccess::used(io::TokenId token) {

@@ -135,7 +135,7 @@ std::string read_token(Json object, std::size_t nth, TokenRecord& token) {
   if (token.id.value == 0) fields.refuse("\"id\" is 0");
   fields.hex("secret", token.secret);
   const auto role = role_of(fields.text("role"));
-  if (!role) fields.refuse("\"role\" is neither \"member\" nor \"observer\"");
+  if (!role) fields.refuse("\"role\" is none of \"member\", \"observer\" and \"admin\"");
   token.role = role.value_or(io::Role::kMember);
   token.name = fields.text("name");
   if (!is_plain(token.name) || token.name.size() > kMaxNameBytes) {

@@ -2,7 +2,7 @@
 // replaces the whole file, so a reader needs no lock and never sees a part of a change.
 //
 //   {"version": 1, "private_key": PEM, "key_digest": 64 hexadecimal digits, "addresses": ["host:port"],
-//    "tokens": [{"id": 16 digits, "secret": 32 digits, "role": "member" or "observer", "name": text,
+//    "tokens": [{"id": 16 digits, "secret": 32 digits, "role": "member", "observer" or "admin", "name": text,
 //                "expires": "2026-12-31T00:00:00Z" or null, "max_peers": number or null,
 //                "single_use": bool, "used": bool, "revoked": bool}]}
 //

@@ -88,6 +88,11 @@ int serve(const CoordinatorOptions& options) {
   fmt::print("lockstep coordinator listening on {}\n", (*server)->address().text());
   if (const std::string& token = (*server)->token(); !token.empty()) {
     fmt::print("peers connect with {}\n", token);
+  } else if (!options.access.token_file.empty()) {
+    fmt::print(stderr,
+               "no peer can join: {0} has no valid token that any member may use; make one with `lockstep token "
+               "new --tokens {0}`\n",
+               options.access.token_file);
   } else if (options.access.insecure) {
     fmt::print(stderr, "insecure: no TLS; whoever reaches this port can join the run, read and change it\n");
   }

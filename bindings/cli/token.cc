@@ -35,6 +35,7 @@ struct TokenOptions {
   std::string name;
   std::string role = "member";
   std::string expires;
+  const CLI::Option* expires_option = nullptr;
   std::uint32_t peers = 0;  // 0: no limit
   bool once = false;
   // list
@@ -55,7 +56,7 @@ TokenRecord record_of(const TokenOptions& options) {
   token.role = *transport::role_of(options.role);  // CLI11 has checked it
   token.max_peers = options.peers;
   token.single_use = options.once;
-  if (!options.expires.empty()) {
+  if (options.expires_option->count() > 0) {  // an empty one, such as that of a variable that is not set, is no "never"
     const auto expires = expiry_of(options.expires, transport::utc_now());
     if (!expires) {
       throw Failure(kExitUsage, fmt::format("--expires '{}' is no time in the future such as 12h, 7d, 4w or {}",
@@ -169,7 +170,8 @@ void add_new(CLI::App& app, TokenOptions& options) {
                    "observer: may ask for the status; admin: may evict peers, too; neither may join")
       ->transform(sim::one_of({"member", "observer", "admin"}))
       ->capture_default_str();
-  command->add_option("-e,--expires", options.expires, "30min, 12h, 7d, 4w or 2026-12-31T00:00:00Z; default: never");
+  options.expires_option = command->add_option("-e,--expires", options.expires,
+                                               "30min, 12h, 7d, 4w or 2026-12-31T00:00:00Z; default: never");
   CLI::Option* const peers =
       command->add_option("-p,--peers", options.peers, "most members at the same time; default: any number")
           ->check(CLI::Range(1U, kMaxMembers));

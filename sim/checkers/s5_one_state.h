@@ -72,6 +72,7 @@ class OneState {
       return text_of(call) + " of " + text_of(call.peer) + " leaves a part of a state, and held a whole one";
     }
     if (call.kind != CallKind::kCollective || call.request.collective != wire::Collective::kSync) return {};
+    if (call.request.state == nullptr) return {};  // the library has refused its arguments
     if (strategy_of(call) == state::Strategy::kSendOnly && !holds_state_of(call, call, memory)) {
       return text_of(call.peer) + " only sends in " + text_of(outcome.round) + ", and was written to";
     }

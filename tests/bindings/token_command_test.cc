@@ -91,6 +91,7 @@ TEST_F(TokenCommand, WrongUsageChangesNothing) {
     const char* words;
     const char* says;
   } wrong_ones[] = {{"-a host", "bad address 'host'"},
+                    {"-a h:1 --expires ''", "--expires '' is no time in the future such as 12h, 7d"},
                     {"-a h:1 --expires tomorrow", "--expires 'tomorrow' is no time in the future such as 12h, 7d"},
                     {"-a h:1 --role root", "unknown value 'root'"},
                     {"-a h:1 --peers 0", "--peers"},

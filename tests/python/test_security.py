@@ -235,3 +235,12 @@ def test_an_insecure_coordinator_takes_plain_peers() -> None:
         assert coordinator.token == coordinator.address
         with connect(coordinator.address, insecure=True) as run:
             assert sum_of_ranks(run, 5) == 5
+
+
+@pytest.mark.parametrize("wrap", [str.encode, lambda t: [t], lambda t: t + chr(0), lambda t: t + chr(0xDC80)])
+def test_no_error_shows_a_token(wrap: Any) -> None:
+    token = "lks1_" + "a2345672" * 20
+    with pytest.raises((TypeError, lockstep.Error)) as info:
+        lockstep.connect(wrap(token), timeout=1)
+    assert "lks1_..." in str(info.value)
+    assert token[10:20] not in str(info.value)

@@ -249,3 +249,13 @@ def test_hypothesis_may_draw_the_seed() -> None:
 
     survives()
     assert seen
+
+
+def test_a_sync_that_is_refused_at_its_launch_is_an_error_and_the_swarm_goes_on() -> None:
+    def main(run: lockstep.Communicator) -> int:
+        array = np.zeros(9, np.float32)
+        with pytest.raises(lockstep.InvalidArgument, match="overlaps"):
+            run.sync(lockstep.State({"m": array, "n": array}))
+        return run.sync(lockstep.State({"m": array})).world_size
+
+    assert sim.Swarm(peers=2).run(main).values == [2, 2]

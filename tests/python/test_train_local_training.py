@@ -39,12 +39,18 @@ STEPS, ROUNDS = 2, 12
 def documented() -> dict[str, Any]:
     """The names that the example of the documents defines."""
     text = DOCS.read_text()
-    (code,) = re.findall(
+    strategy, its_test = re.findall(
         r"```python\n(.*?)```", text[text.index("## Write your own") : text.index("## Data")], re.DOTALL
     )
-    names: dict[str, Any] = {}
-    exec(compile(code, str(DOCS), "exec"), names)
+    names: dict[str, Any] = {"lockstep": lockstep, "make_model": parts, "loss": loss_of}
+    exec(compile(strategy, str(DOCS), "exec"), names)
+    names["its_test"] = compile(its_test, str(DOCS), "exec")
     return names
+
+
+def loss_of(model: Any) -> Any:
+    x = torch.arange(28.0).view(4, 7) / 28
+    return (model(x) - x[:, :5]).square().mean()
 
 
 def parts() -> tuple[Any, Any]:
@@ -71,6 +77,12 @@ def flat(model: Any) -> Any:
 
 def about(outer_step: int = 0) -> Round:
     return Round(outer_step, PeerId(bytes(16)), None)
+
+
+@needs_docs
+def test_the_documented_test_runs() -> None:
+    names = documented()
+    exec(names["its_test"], names)
 
 
 @needs_docs
@@ -221,8 +233,9 @@ def test_state_is_shared_with_newcomers_and_saved() -> None:
             learn(other_model, other_inner, step)
             other.step()
     assert flat(model).tobytes() == flat(other_model).tobytes()
-    with pytest.raises((KeyError, ValueError), match="exchange"):
-        other.load_global_state_dict({**saved, "exchange": {}})
+    for wrong in ({}, {"v": saved["exchange"]["v"].double()}, {**saved["exchange"], "w": saved["exchange"]["v"]}):
+        with pytest.raises((KeyError, ValueError), match="exchange"):
+            other.load_global_state_dict({**saved, "exchange": wrong})
 
 
 def test_what_a_peer_keeps_for_itself_is_forgotten_with_other_parameters() -> None:
@@ -273,10 +286,10 @@ class BadAverage(Averaging):
     ("exchange", "error", "match"),
     [
         (Bad([1, 2]), TypeError, "an object of type list; allowed: an np.ndarray"),
-        (Bad(np.array([None])), TypeError, "object with 1 dimensions"),
+        (Bad(np.array([None])), TypeError, "an array of object with the shape"),
         (Bad(np.zeros(100), 799), ValueError, "800 bytes; allowed: most_bytes.., which are 799"),
-        (BadAverage(np.zeros(3)), TypeError, "an array of float64 with 1 dimensions; allowed: a float32 array"),
-        (BadAverage(np.zeros((3, 3), F)), TypeError, "float32 with 2 dimensions"),
+        (BadAverage(np.zeros(3)), TypeError, "an array of float64 with the shape .3,.; allowed: a float32 array"),
+        (BadAverage(np.zeros((3, 3), F)), TypeError, "float32 with the shape .3, 3."),
     ],
 )
 def test_a_bad_contribution_is_told_before_anything_is_sent(exchange: Any, error: type[Exception], match: str) -> None:
@@ -311,12 +324,96 @@ def test_arguments() -> None:
     with pytest.raises(ValueError, match="wire is for averages"):
         LocalTraining(None, model, inner, ClippedMean(1), wire="int8")
 
-    class WithoutArray(HeavyBall):
-        def state(self, size: int) -> Any:
-            return {"v": [0.0]}
+    exchange = HeavyBall(0.5)
+    LocalTraining(None, model, inner, exchange)
+    with pytest.raises(ValueError, match="belongs to another strategy"):
+        LocalTraining(None, model, inner, exchange)
+    with pytest.raises(TypeError, match=r"most_bytes\(\) is 1.5"):
+        LocalTraining(None, model, inner, Bad(np.zeros(1), 1.5))  # type: ignore[arg-type]
 
-    with pytest.raises(TypeError, match=r"state\(\)\['v'\] is list"):
-        LocalTraining(None, model, inner, WithoutArray(0.5))
+
+def read_only() -> Any:
+    array = np.zeros(3, F)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("state", "match"),
+    [
+        (None, r"state\(\) returns an object of type NoneType"),
+        ({"v": [0.0]}, r"state\(\)\['v'\] is an object of type list"),
+        ({"v": np.zeros(3, complex)}, "complex128"),
+        ({1: np.zeros(3)}, "the name 1; allowed: a str"),
+        ({"v": np.zeros((4, 4))[:, 1]}, "not contiguous"),
+        ({"v": read_only()}, "read-only"),
+    ],
+)
+def test_a_bad_state_is_refused(state: Any, match: str) -> None:
+    class With(HeavyBall):
+        def state(self, size: int) -> Any:
+            return state
+
+    model, inner = parts()
+    with pytest.raises((TypeError, ValueError), match=match):
+        LocalTraining(None, model, inner, With(0.5))
+
+
+def test_an_apply_that_changes_nothing_in_place_is_told() -> None:
+    class Rebinds(HeavyBall):
+        def apply(self, theta: Any, average: Any, about: Round) -> None:
+            self.v = F(self.mu) * self.v + average
+
+    class Returns(HeavyBall):
+        def apply(self, theta: Any, average: Any, about: Round) -> Any:
+            return theta - average
+
+    for exchange, match in ((Rebinds(0.5), "apply.. has replaced v"), (Returns(0.5), "apply.. returns an array")):
+        model, inner = parts()
+        strategy = LocalTraining(None, model, inner, exchange, inner_steps=1)
+        with pytest.raises(TypeError, match=match), strategy:
+            strategy.step()
+
+
+def test_weights_come_from_all_peers_or_from_none(peers: Peers) -> None:
+    def main(run: Any, number: int) -> None:
+        model, inner = parts()
+        exchange = ClippedMean(0.5)
+        strategy = LocalTraining(run, model, inner, exchange, inner_steps=1)
+        with pytest.raises(lockstep.InvalidArgument, match=r"with a weight, and peer .* without"), strategy:
+            strategy.step(1.0 if run.rank == 0 else None)
+
+    peers(2, main)
+
+
+@pytest.mark.parametrize("value", [float("nan"), "1", [1], None])
+def test_a_setting_is_a_number(value: Any, peers: Peers) -> None:
+    def main(run: Any, number: int) -> None:
+        model, inner = parts()
+        with (
+            pytest.raises((TypeError, ValueError), match=r"settings\(\)\['mu'\] is"),
+            LocalTraining(run, model, inner, HeavyBall(value)),
+        ):
+            pass
+
+    peers(1, main)
+
+
+def test_settings_of_the_exchange_hide_none_of_the_strategy(peers: Peers) -> None:
+    class Hides(HeavyBall):
+        def settings(self) -> Any:
+            return {"inner_steps": np.float32(1)}
+
+    def main(run: Any, number: int) -> str:
+        model, inner = parts()
+        try:
+            with LocalTraining(run, model, inner, Hides(0.5), inner_steps=2 + number):
+                return ""
+        except (ValueError, lockstep.Error) as error:
+            run.close()
+            return str(error)
+
+    assert any("inner_steps" in said for said in peers(2, main))
 
 
 @pytest.mark.parametrize("other", [HeavyBall(0.25), ClippedMean(0.5)], ids=["settings", "exchange"])

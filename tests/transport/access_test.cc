@@ -113,6 +113,29 @@ TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
   EXPECT_EQ(again->token(), "") << "no token for members is valid";
 }
 
+// A token for a partner is no string to print for everybody.
+TEST(Access, TheTokenThatIsShownIsTheOldestThatAnyMemberMayUse) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "tokens");
+  const std::string first = must_open({path, {}, false}, kLoopback)->token();
+  ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
+    for (const bool once : {true, false}) {
+      TokenRecord partner = random_token();
+      partner.name = once ? "once" : "two";
+      partner.single_use = once;
+      partner.max_peers = once ? 0 : 2;
+      if (auto error = add_token(file, partner)) return error;
+    }
+    return std::nullopt;
+  }));
+  EXPECT_EQ(must_open({path, {}, false}, kLoopback)->token(), first);
+  ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
+    (void)revoke_token(file, "first");
+    return std::nullopt;
+  }));
+  EXPECT_EQ(must_open({path, {}, false}, kLoopback)->token(), "");
+}
+
 TEST(Access, AUsedTokenStaysUsedAfterARestart) {
   const TemporaryFolder folder;
   const std::string path = folder / "tokens";

@@ -81,6 +81,27 @@ TEST(Destination, APieceOfATokenIsNotRepeated) {
   EXPECT_THAT(refused.error().text, HasSubstr("begins with lks1_"));
 }
 
+// Whatever is wrong with a text that holds a token or a part of one: neither an error nor a name server gets it.
+TEST(Destination, NoErrorRepeatsATokenWithinAnotherText) {
+  const std::string token = wire::text_of(some_token());
+  const std::string body = token.substr(wire::kRunTokenPrefix.size());
+  for (const std::string& text : {"file:" + token, "env:" + token, "https://" + token + ":443", body + ":4000",
+                                  "x." + body + ".example:4000", "10.0.0.1:4000," + body + ":1"}) {
+    const auto parsed = parse_coordinator(text, {});
+    ASSERT_FALSE(parsed.ok()) << text;
+    EXPECT_THAT(parsed.error().text, Not(HasSubstr(body.substr(40, 10)))) << text;
+  }
+}
+
+TEST(Destination, AFileIsARegularOneWithAShortLine) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(parse_coordinator("file:/dev/zero", {}).error().text, HasSubstr("no regular file"));
+  EXPECT_THAT(parse_coordinator("file:" + (folder / "none"), {}).error().text, HasSubstr("No such file"));
+  const std::string path = (folder / "long");
+  std::ofstream(path) << std::string(100'000, 'a');
+  EXPECT_THAT(parse_coordinator("file:" + path, {}).error().text, HasSubstr("its first line must be"));
+}
+
 TEST(Destination, EachAddressOfAListMustBeOne) {
   EXPECT_TRUE(parse_coordinator("127.0.0.1:4000,[::1]:4000", {}).ok());
   EXPECT_FALSE(parse_coordinator("127.0.0.1:4000,", {}).ok());

@@ -203,6 +203,21 @@ TEST(Records, AnEndIsRememberedAndWordsOfTheOtherSideAreTold) {
   EXPECT_EQ(read(told, line, into).outcome, Outcome::kBroken);
   EXPECT_THAT(told.why(), HasSubstr("bad record mac"));
   EXPECT_FALSE(told.alert().has_value()) << "the other side knows";
+  EXPECT_FALSE(told.was_refused());
+}
+
+TEST(Records, AnAlertAboutTheCertificateIsARefusal) {
+  for (const Alert alert :
+       {Alert::kBadCertificate, Alert::kUnsupportedCertificate, Alert::kCertificateRevoked, Alert::kCertificateExpired,
+        Alert::kCertificateUnknown, Alert::kUnknownCa, Alert::kAccessDenied}) {
+    RecordWriter writer(Cipher::kAes128Gcm, kSecret, kManyRecords);
+    ByteQueue line;
+    writer.write_alert(alert, line);
+    RecordReader reader(Cipher::kAes128Gcm, kSecret);
+    Bytes into(10);
+    EXPECT_EQ(read(reader, line, into).outcome, Outcome::kBroken);
+    EXPECT_TRUE(reader.was_refused()) << static_cast<int>(alert);
+  }
 }
 
 // ---- a session of ours with one of OpenSSL ----

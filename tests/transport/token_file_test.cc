@@ -92,7 +92,7 @@ TEST_F(TokenFiles, AFaultIsNamedWithItsPlace) {
   EXPECT_EQ(error_with("000000000002", "00000000000G"), R"(token 2: "id" has not 16 of the digits 0 to 9 and a to f)");
   EXPECT_EQ(error_with("000000000002", "000000000000"), R"(token 2: "id" is 0)");
   EXPECT_THAT(error_with("a1a1\"", "a1a\""), HasSubstr(R"(token 1: "secret" has not 32)"));
-  EXPECT_EQ(error_with("observer", "root"), R"(token 2: "role" is neither "member" nor "observer")");
+  EXPECT_EQ(error_with("observer", "root"), R"(token 2: "role" is none of "member", "observer" and "admin")");
   EXPECT_THAT(error_with("2026-12-31T", "2026-02-31T"), HasSubstr(R"(token 2: "expires" is neither)"));
   EXPECT_THAT(error_with(R"("max_peers": 3)", R"("max_peers": -3)"), HasSubstr(R"(token 2: "max_peers" is neither)"));
   EXPECT_THAT(error_with(R"("max_peers": 3)", R"("max_peers": 1025)"), HasSubstr("a number from 1 to 1024"));

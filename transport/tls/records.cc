@@ -261,6 +261,8 @@ RecordReader::Step RecordReader::take_alert(std::span<const std::byte> content) 
     return {Outcome::kEnd};
   }
   if (alert == Alert::kUserCanceled) return {Outcome::kContent};
+  was_refused_ = (alert >= Alert::kBadCertificate && alert <= Alert::kCertificateUnknown) ||
+                 alert == Alert::kUnknownCa || alert == Alert::kAccessDenied;
   return fail(std::nullopt, std::string("the other side has ended the session: ") +
                                 SSL_alert_desc_string_long(std::to_integer<int>(content[1])));
 }

@@ -36,6 +36,13 @@ enum class Alert : std::uint8_t {
   kUnexpectedMessage = 10,
   kBadRecordMac = 20,
   kRecordOverflow = 22,
+  kBadCertificate = 42,
+  kUnsupportedCertificate = 43,
+  kCertificateRevoked = 44,
+  kCertificateExpired = 45,
+  kCertificateUnknown = 46,
+  kUnknownCa = 48,
+  kAccessDenied = 49,
   kDecodeError = 50,
 };
 
@@ -154,6 +161,8 @@ class RecordReader {
   [[nodiscard]] const std::string& why() const { return why_; }
   // Nothing: the other side has said that the session ends.
   [[nodiscard]] std::optional<Alert> alert() const { return alert_; }
+  // Whether the other side has ended the session because of this side's certificate.
+  [[nodiscard]] bool was_refused() const { return was_refused_; }
 
  private:
   struct Opened {
@@ -169,6 +178,7 @@ class RecordReader {
 
   RecordKey key_;
   bool has_ended_ = false;
+  bool was_refused_ = false;
   std::size_t content_left_ = 0;  // decrypted, at the front of the queue; the rest of its record follows
   std::string why_;
   std::optional<Alert> alert_;

@@ -287,7 +287,10 @@ bool Session::take_proof() {
 std::error_code Session::error_after(RecordReader::Outcome outcome) {
   switch (outcome) {
     case RecordReader::Outcome::kEnd: return asio::error::eof;
-    case RecordReader::Outcome::kBroken: why_ = "TLS: " + reader_->why(); return asio::error::connection_aborted;
+    case RecordReader::Outcome::kBroken:
+      why_ = "TLS: " + reader_->why();
+      if (side_ == Side::kDialsCoordinator && reader_->was_refused()) return system_error(EKEYREJECTED);
+      return asio::error::connection_aborted;
     default: break;
   }
   if (receive_error_ == 0) return asio::error::would_block;

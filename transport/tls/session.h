@@ -43,13 +43,16 @@ class Session {
   enum class Step : std::uint8_t { kDone, kWantsRead, kWantsWrite, kFailed };
   // Goes on with the handshake and the proof. Call it again when the socket is ready, until kDone or kFailed.
   [[nodiscard]] Step handshake();
+  // Whether the handshake has failed because of the other side's key or certificate: another one would fail alike.
+  [[nodiscard]] bool has_refused() const { return !refused_because_.empty(); }
   // What the other side has proved. Valid after kDone.
   [[nodiscard]] const io::Identity& identity() const { return identity_; }
 
   // ---- bytes ----
 
-  // Fills the buffers as far as bytes have arrived. Errors: would_block; eof: an orderly end; any other: the stream is
-  // broken. After fewer bytes than the buffers hold, without an error, more may be there.
+  // Fills the buffers as far as bytes have arrived. Errors: would_block; eof: an orderly end; EKEYREJECTED: the
+  // coordinator does not accept the certificate of this side; any other: the stream is broken. After fewer bytes than
+  // the buffers hold, without an error, more may be there.
   std::size_t read(std::span<const asio::mutable_buffer> into, std::error_code& error);
   // Whether the last read() found that no more bytes are there.
   [[nodiscard]] bool is_dry() const { return is_dry_; }

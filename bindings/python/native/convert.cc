@@ -1,9 +1,12 @@
 #include "bindings/python/native/convert.h"
 
+#include <string_view>
+
 namespace lockstep::python {
 namespace {
 
-constexpr std::size_t kLongest = 100;  // characters of a value in an error text
+constexpr std::size_t kLongest = 100;            // characters of a value in an error text
+constexpr std::string_view kRunToken = "lks1_";  // begins a secret, which no text may show
 
 // Raises InvalidArgument if the text contains a NUL, which would end a C string.
 void refuse_nul(const std::string& text, const py::handle& value, const char* name) {
@@ -21,6 +24,9 @@ std::string shown(const py::handle& value) {
     return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
   }
   auto cut = py::cast<std::string>(text);
+  if (const auto token = cut.find(kRunToken); token != std::string::npos) {
+    return cut.substr(0, token + kRunToken.size()) + "...";
+  }
   if (cut.size() > kLongest) cut = cut.substr(0, kLongest) + "...";
   return cut;
 }

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import Error, Mismatch
+from ..errors import Error, InvalidArgument, Mismatch
 from ..types import PeerId, WireFormat, WireFormatName
 from .agreement import Setting
 from .arrays import Bytes, Floats
 from .checked import check_state, check_tensors
-from .exchange import Averaging, Contribution, Exchange, Gathering, Round
+from .checked_exchange import CheckedExchange, check_exchange, kind_of
+from .exchange import Averaging, Contribution, Gathering, Round
 from .flat import Fragment
 from .local_updates import LocalUpdates
 from .outer import OuterOptimizer
@@ -57,50 +58,43 @@ class LocalTraining(LocalUpdates):
         minimum_world: int = 0,
         check_every: int = 10,
     ) -> None:
-        if not isinstance(exchange, (Averaging, Gathering)):
-            raise TypeError(
-                f"exchange is {exchange!r}; allowed: an object of a class derived from Averaging or Gathering"
-            )
         if Wire.of(wire).error_feedback:
             raise ValueError(
                 "wire has error_feedback, whose errors only a sum of progress makes good; allowed: without"
             )
         if isinstance(exchange, Gathering) and Wire.of(wire) != Wire():
             raise ValueError("wire is for averages, and the exchange is a Gathering; allowed: wire='native'")
-        self._exchange = exchange
+        check_exchange(exchange)
         super().__init__(
             run,
             model,
             inner,
             inner_steps=inner_steps,
-            outer=_Applied(exchange),
+            outer=_Applied(),
             wire=wire,
             minimum_world=minimum_world,
             check_every=check_every,
         )
-        self._size = self._fragments[0].theta.size
-        self._arrays = dict(exchange.state(self._size))
-        for name, array in self._arrays.items():
-            if not (isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable):
-                raise TypeError(
-                    f"state()[{name!r}] is {type(array).__name__}; allowed: a contiguous, writable np.ndarray"
-                )
+        self._exchange = CheckedExchange(exchange, self._fragments[0].theta.size)
 
     def global_state_dict(self) -> dict[str, Any]:
         """A copy of the shared state, with "exchange": its arrays as tensors; see Strategy.global_state_dict()."""
-        arrays = {name: torch.from_numpy(array.copy()) for name, array in self._arrays.items()}
+        arrays = {name: torch.from_numpy(array.copy()) for name, array in self._exchange.arrays.items()}
         return {**super().global_state_dict(), "exchange": arrays}
 
     def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
         check_state(state, {"exchange": Mapping})
-        check_tensors(state["exchange"], set(self._arrays), "exchange")
-        for name, array in self._arrays.items():
-            if tuple(state["exchange"][name].shape) != array.shape:
-                raise ValueError(f"{name} has shape {tuple(state['exchange'][name].shape)}; allowed: {array.shape}")
+        given = {name: tensor.numpy() for name, tensor in state["exchange"].items()}
+        check_tensors(given, set(self._exchange.arrays), "exchange")
+        for name in given:
+            own = self._exchange.arrays.get(name)
+            if own is None or own.shape != given[name].shape or own.dtype != given[name].dtype:
+                allowed = "no such array" if own is None else kind_of(own)
+                raise ValueError(f"{name} of the state's exchange is {kind_of(given[name])}; allowed: {allowed}")
         super().load_global_state_dict(state)
-        for name, array in self._arrays.items():
-            np.copyto(array, state["exchange"][name].numpy())
+        for name, array in self._exchange.arrays.items():
+            np.copyto(array, given[name])
         self._exchange.forget()
 
     # ---- the engine ----
@@ -112,54 +106,51 @@ class LocalTraining(LocalUpdates):
             self._exchange.forget()
 
     def _shared(self) -> dict[str, Any]:
-        return {**super()._shared(), **{f"exchange/{name}": array for name, array in self._arrays.items()}}
+        return {**super()._shared(), **{f"exchange/{name}": array for name, array in self._exchange.arrays.items()}}
 
     def _all_settings(self, settings: Mapping[str, float], entries: Mapping[str, Any]) -> dict[str, Setting]:
-        return {**super()._all_settings(settings, entries), "exchange": type(self._exchange).__name__}
+        return {**super()._all_settings(settings, entries), **self._exchange.settings()}
 
     def _about(self) -> Round:
         return Round(self._outer_step, self._own_id, self._weight)
 
     def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
-        assert isinstance(self._exchange, Averaging)
         given = self._exchange.contribution(fragment.gradient, self._about())
-        if not (isinstance(given, np.ndarray) and given.dtype == np.float32 and given.ndim == 1):
-            raise TypeError(f"contribution() returns {_kind_of(given)}; allowed: a float32 array of one dimension")
         weight, self._weight = self._weight, None
-        return Reduction([np.ascontiguousarray(given)], weight, GRADIENT_TAG + number, None)
+        return Reduction([given], weight, GRADIENT_TAG + number, None)
 
     def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
-        assert isinstance(self._exchange, Averaging)
-        self._exchange.apply(
-            fragment.theta, reduction.arrays[0], Round(self._outer_step, self._own_id, reduction.weight)
-        )
+        about = Round(self._outer_step, self._own_id, reduction.weight)
+        self._exchange.apply(fragment.theta, reduction.arrays[0], about)
 
     def _after_inner_step(self) -> int | None:
-        if isinstance(self._exchange, Averaging):
+        if not self._exchange.gathers:
             return super()._after_inner_step()
         if self._inner_step % self._inner_steps:
             return None
         try:
-            has_newcomers = self._gather_round(self._exchange, self._fragments[0])
+            has_newcomers = self._gather_round(self._fragments[0])
         except Error:  # the next step tries again
             self._inner_step -= 1
             raise
         self._end_gathering(has_newcomers)
         return 0
 
-    def _gather_round(self, exchange: Gathering, fragment: Fragment) -> bool:
+    def _gather_round(self, fragment: Fragment) -> bool:
         """Returns whether a contributor has seen newcomers."""
         fragment.measure()
         about = self._about()
-        given = exchange.contribution(fragment.gradient, about)
-        most = exchange.most_bytes(self._size)
-        if not isinstance(given, np.ndarray) or given.dtype.kind not in "biufc":
-            raise TypeError(f"contribution() returns {_kind_of(given)}; allowed: an np.ndarray of numbers")
-        if given.nbytes > most:
-            raise ValueError(f"contribution() returns {given.nbytes} bytes; allowed: most_bytes(), which are {most}")
-        gathered = sorted(self._gather(self._block_of(given), most + _HEADER.itemsize))
+        block = self._block_of(self._exchange.contribution(fragment.gradient, about))
+        gathered = sorted(self._gather(block, self._exchange.most_bytes + _HEADER.itemsize))
         contributions = [_contribution_of(peer, block, *gathered[0]) for peer, block in gathered]
-        exchange.apply(fragment.theta, contributions, about)
+        with_weight = [one.peer for one in contributions if one.weight is not None]
+        without = [one.peer for one in contributions if one.weight is None]
+        if with_weight and without:
+            raise InvalidArgument(
+                f"peer {with_weight[0]} has called step() with a weight, and peer {without[0]} without one; allowed: "
+                "all with, or all without"
+            )
+        self._exchange.apply(fragment.theta, contributions, about)
         self._weight = None
         return any(bool(_header_of(block)["has_newcomers"]) for _, block in gathered)
 
@@ -169,7 +160,7 @@ class LocalTraining(LocalUpdates):
         header["has_weight"] = self._weight is not None
         header["type"] = given.dtype.str.encode()
         header["weight"] = self._weight or 0.0
-        return np.concatenate([header.view(np.uint8), np.ascontiguousarray(given).reshape(-1).view(np.uint8)])
+        return np.concatenate([header.view(np.uint8), given.view(np.uint8)])
 
 
 def _header_of(block: Bytes) -> Any:
@@ -200,10 +191,7 @@ def _contribution_of(peer: PeerId, block: Bytes, first: PeerId, first_block: Byt
 
 
 class _Applied(OuterOptimizer):
-    """Stands for an exchange where an outer optimizer is wanted: it has the settings, and makes no step."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    """Stands for an exchange where an outer optimizer is wanted, and makes no step."""
 
     @property
     def has_momentum(self) -> bool:
@@ -215,11 +203,5 @@ class _Applied(OuterOptimizer):
         raise NotImplementedError("an exchange makes its own outer step")
 
     def settings(self) -> Mapping[str, float]:
-        """Those of the exchange, and its name."""
-        return self._exchange.settings()
-
-
-def _kind_of(given: object) -> str:
-    if isinstance(given, np.ndarray):
-        return f"an array of {given.dtype} with {given.ndim} dimensions"
-    return f"an object of type {type(given).__name__}"
+        """None here: LocalTraining compares those of the exchange, under names of their own."""
+        return {}
