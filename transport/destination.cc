@@ -36,7 +36,7 @@ bool may_be_secret(std::string_view text) {
   return false;
 }
 
-constexpr std::size_t kLongestLine = 4096;
+constexpr std::size_t kLongestFirstLine = 4096;
 
 Result<std::string> first_line_of(const std::string& path) {
   std::error_code error;
@@ -48,12 +48,12 @@ Result<std::string> first_line_of(const std::string& path) {
     return bad_coordinator(fmt::format("cannot read the coordinator from '{}': {}", path, why));
   }
   std::ifstream file(path);
-  std::string line(kLongestLine + 1, '\0');
+  std::string line(kLongestFirstLine + 1, '\0');
   file.read(line.data(), static_cast<std::streamsize>(line.size()));
   line.resize(static_cast<std::size_t>(file.gcount()));
   if (const auto end = line.find('\n'); end != std::string::npos) line.resize(end);
   while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-  if (line.empty() || line.size() > kLongestLine) {
+  if (line.empty() || line.size() > kLongestFirstLine) {
     return bad_coordinator(
         fmt::format("cannot read the coordinator from '{}': its first line must be a run token or host:port", path));
   }

@@ -21,8 +21,8 @@ inline constexpr std::uint32_t kStopsPerSecondOfStoppers = 1;
 class Stops {
  public:
   explicit Stops(const Plan& plan)
-      : at_once_(plan.stops_at_once == 0 ? kMaxStopsAtOnce : plan.stops_at_once),
-        per_second_(plan.stops_at_once == 0 ? kStopsPerSecond : kStopsPerSecondOfStoppers),
+      : at_once_(plan.program.stops_at_once == 0 ? kMaxStopsAtOnce : plan.program.stops_at_once),
+        per_second_(plan.program.stops_at_once == 0 ? kStopsPerSecond : kStopsPerSecondOfStoppers),
         judges_(plan.gangs.size == 1) {}
 
   // The program of a peer makes a collective call.

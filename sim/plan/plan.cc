@@ -222,7 +222,8 @@ std::string validate_plan(const Plan& plan) {
     return "namesakes are two gangs, of which one joins later, by a call of admit";
   }
   if (!within(plan.minimum_world, 1U, plan.peers)) return must("minimum_world", "1..peers");
-  if (plan.stops_at_once > kMaxStopsAtOnce) return must("stops_at_once", "at most " + std::to_string(kMaxStopsAtOnce));
+  if (plan.program.stops_at_once > kMaxStopsAtOnce)
+    return must("stops_at_once", "at most " + std::to_string(kMaxStopsAtOnce));
   if (plan.state.pieces > 1000) return must("state_pieces", "0 (drawn) .. 1000");
   if (std::string flaw = flaw_of_links(plan.links); !flaw.empty()) return flaw;
   if (!within(plan.program.steps_per_admit, 1U, 1000U)) return must("steps_per_admit", "1..1000");

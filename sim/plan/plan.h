@@ -74,7 +74,7 @@ struct Entry {
   bool operator==(const Entry&) const = default;
 };
 
-// kLie: one message in so many; with Plan::stops_at_once, one call in so many.
+// kLie: one message in so many; with ProgramPlan::stops_at_once, one call in so many.
 constexpr std::uint64_t lies_one_in(const Entry& entry) { return entry.number == 0 ? 8 : entry.number; }
 
 inline constexpr Duration kLongestTime = lockstep::seconds(1'000'000);  // limit of every time in a plan
@@ -146,6 +146,9 @@ struct ProgramPlan {
   std::uint32_t sends_to_next = 0;
   Duration think = milliseconds(100);  // approximate pause between steps
   Duration call_timeout{};             // of every collective; 0: none
+  // The rounds that one peer may stop at once (rule 67); 0: as many as every coordinator allows. Otherwise kLie means
+  // that programs stop their calls; all messages are true.
+  std::uint32_t stops_at_once = 0;
 
   bool operator==(const ProgramPlan&) const = default;
 };
@@ -169,9 +172,6 @@ struct Plan {
   bool all_start = true;       // false: a host that is no founder and is named by no kJoin never starts
   bool auto_admit = false;
   std::uint32_t minimum_world = 1;
-  // The rounds that one peer may stop at once (rule 67); 0: as many as every coordinator allows. Otherwise kLie means
-  // that programs stop their calls; all messages are true.
-  std::uint32_t stops_at_once = 0;
   bool fresh_tags = false;                 // each step has new tags: no tag is used twice
   bool aged = false;                       // counters begin where the counters of a peer stand after months
   Duration heartbeat = milliseconds(200);  // of the coordinator and of links; other times follow from it

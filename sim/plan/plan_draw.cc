@@ -672,7 +672,7 @@ void draw_stoppers(Plan& plan, Dice dice) {
   plan.program.call_timeout = {};
   plan.minimum_world = 1;
   plan.program.think = std::min(plan.program.think, plan.heartbeat);
-  plan.stops_at_once = static_cast<std::uint32_t>(range(1, 8));
+  plan.program.stops_at_once = static_cast<std::uint32_t>(range(1, 8));
   Entry entry;
   entry.fault = Fault::kLie;
   entry.a = static_cast<std::uint32_t>(range(1, plan.peers));

@@ -30,7 +30,7 @@ void visit_plan(P& plan, V&& v) {
   v("republish_permille", plan.state.republish_permille);
   v("watch", plan.state.watch);
   v("minimum_world", plan.minimum_world);
-  v("stops_at_once", plan.stops_at_once);
+  v("stops_at_once", plan.program.stops_at_once);
   v("small_changes", plan.state.small_changes);
   v("ahead_permille", plan.state.ahead_permille);
   v("stray_permille", plan.state.stray_permille);

@@ -168,7 +168,7 @@ Candidates plainer_world(const Plan& plan) {
   add(out, plan, [](Plan& p) { return std::exchange(p.gangs.namesakes, false); });
   add(out, plan, [](Plan& p) { return !p.gangs.namesakes && lower(p.gangs.size, 1); });
   add(out, plan, [](Plan& p) { return lower(p.minimum_world, 1); });
-  add(out, plan, [](Plan& p) { return lower(p.stops_at_once, 0); });
+  add(out, plan, [](Plan& p) { return lower(p.program.stops_at_once, 0); });
   add(out, plan, [](Plan& p) { return std::exchange(p.auto_admit, false); });
   add(out, plan, [](Plan& p) { return std::exchange(p.state.shared, false); });
   add(out, plan, [](Plan& p) { return lower(p.state.pieces, 2); });

@@ -178,7 +178,7 @@ class App final : public Program {
   [[nodiscard]] std::uint64_t drift_of_launch() const;
   // No fault is planned, the plan states the program, or honest peers may stop few calls.
   [[nodiscard]] bool is_calm() const {
-    return plan_.entries.empty() || !plan_.program.work.empty() || plan_.stops_at_once != 0;
+    return plan_.entries.empty() || !plan_.program.work.empty() || plan_.program.stops_at_once != 0;
   }
 
   AppHost& host_;

@@ -83,6 +83,7 @@ struct KnownWorld {
 
 // The program of a process, and the calls that the program has made.
 struct Caller {
+  io::KeyDigest key;  // that its streams prove
   std::unique_ptr<Program> program;
   App* app = nullptr;  // the program; null if the program is a guest's
   TagUses uses;        // of a guest
@@ -102,7 +103,6 @@ struct SimProcess {
   std::uint32_t index = 0;
   std::uint32_t host = 0;
   PeerId id;
-  io::KeyDigest key;  // that its streams prove
   bool alive = true;
   bool over = false;  // the process has lost the run, or has left
   bool connected = false;

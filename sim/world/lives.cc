@@ -75,7 +75,7 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   const SimProcess* const former = former_of(host);
   // Half of the liars come back with the same key.
   const bool same_key = former != nullptr && lies_on(host) && dice_.permille(500, Purpose::kViolator, 3, process.index);
-  process.key = same_key ? former->key : key_of(process.id);
+  process.caller.key = same_key ? former->caller.key : key_of(process.id);
   process.memory = std::make_unique<Memory>(plan_.mode);
   options.id = process.id;
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);
@@ -125,7 +125,7 @@ void Lives::stop(SimProcess& process, Death death) {
 
 // Every process that runs there now, or starts there later.
 void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
-  if (plan_.stops_at_once == 0) {
+  if (plan_.program.stops_at_once == 0) {
     network_.lie(host, one_in);
   } else {
     cast_.hosts[host].stops = one_in;
@@ -138,7 +138,7 @@ void Lives::begin_to_lie(std::uint32_t host, std::uint64_t one_in) {
 
 // The processes that have lied die, since others remember the lies; another process starts, with another token.
 void Lives::end_lies(std::uint32_t host) {
-  if (plan_.stops_at_once == 0) network_.lie(host, 0);
+  if (plan_.program.stops_at_once == 0) network_.lie(host, 0);
   cast_.hosts[host].stops = 0;
   for (SimProcess& process : cast_.processes) {
     if (process.alive && process.host == host && process.peer) stop(process, Death::kReset);

@@ -62,7 +62,7 @@ World::World(const Plan& plan, WorldOptions options)
   };
   if (options_.scripted || has(Fault::kMute)) network_.watch_answers();
   if (has(Fault::kLie)) {
-    if (plan.stops_at_once == 0) network_.watch_words();
+    if (plan.program.stops_at_once == 0) network_.watch_words();
     cast_.tokens.expect_repairs();
   }
   for (std::uint32_t host = 1; host <= plan.peers; ++host) {
@@ -74,7 +74,7 @@ World::World(const Plan& plan, WorldOptions options)
   SimProcess& process = cast_.processes.emplace_back();
   process.memory = std::make_unique<Memory>(plan.mode);
   process.port = kCoordinatorPort;
-  process.key = key_of(process.id);
+  process.caller.key = key_of(process.id);
   coordinator::Options c;
   c.link_key = {dice_.bits(Purpose::kIdentity, process.index, 4), dice_.bits(Purpose::kIdentity, process.index, 5)};
   c.heartbeat = plan.heartbeat;
@@ -83,8 +83,8 @@ World::World(const Plan& plan, WorldOptions options)
   c.gang_leave = plan.heartbeat * 20;
   c.link_patience = plan.heartbeat * 20;
   c.strangers = most_strangers(plan);
-  if (plan.stops_at_once != 0) {
-    c.stops_at_once = plan.stops_at_once;
+  if (plan.program.stops_at_once != 0) {
+    c.stops_at_once = plan.program.stops_at_once;
     c.stops_per_second = kStopsPerSecondOfStoppers;
   }
   c.secured = true;
@@ -468,7 +468,7 @@ std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint3
 // Streams between peers prove keys alone: only the coordinator knows the secrets of tokens.
 io::Identity World::proves(std::uint32_t from, StreamId stream, std::uint32_t to) {
   const SimProcess& prover = cast_.processes[from];
-  io::Identity identity{prover.key, cast_.tokens.of(from, prover.host), true};
+  io::Identity identity{prover.caller.key, cast_.tokens.of(from, prover.host), true};
   if (prover.attack.strangers) identity = prover.attack.strangers->identity_of(stream);
   if (!cast_.processes[to].coordinator || prover.coordinator) {
     identity.token = {};

@@ -12,7 +12,7 @@ constexpr PeerId kStopper{1, 1};
 
 Plan with_limit(std::uint32_t stops_at_once) {
   Plan plan;
-  plan.stops_at_once = stops_at_once;
+  plan.program.stops_at_once = stops_at_once;
   return plan;
 }
 
