@@ -230,6 +230,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     std::string_view why = event.text;
     if (why.starts_with(life.name)) why.remove_prefix(std::min(life.name.size() + 2, why.size()));
     if (event.status == Status::kProtocolError) {
+      if (is_for_stops(event.text)) return {};
       return text_of(life.id) + " lost the run by a breach of the protocol: " + event.text;
     }
     if (event.status == Status::kMismatch) {  // rule 52
@@ -308,6 +309,7 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
 
 Complaint Causes::lost(std::uint32_t process, Status status, const std::string& text) const {
   const std::string who = text_of(excuses_.life(process).id);
+  if (status == Status::kProtocolError && is_for_stops(text)) return {};
   if (status == Status::kProtocolError) return who + " lost the run by a breach of the protocol: " + text;
   if (may_lose_run(process, status, text)) return {};
   return who + " lost the run (" + text + ") without a cause";

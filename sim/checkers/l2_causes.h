@@ -31,7 +31,8 @@ namespace lockstep::sim {
 class Causes {
  public:
   // `now`: of the world.
-  Causes(const Plan& plan, const Instant& now) : founders_(plan.founders), now_(now), excuses_(plan, now) {}
+  Causes(const Plan& plan, const Instant& now)
+      : founders_(plan.founders), few_stops_(plan.program.stops_at_once != 0), now_(now), excuses_(plan, now) {}
 
   // ---- what happens ----
   void coordinator(const coordinator::Options& options) { excuses_.times.with(options); }
@@ -86,6 +87,9 @@ class Causes {
   [[nodiscard]] std::uint64_t disturbances(const Call& call, const wire::View* founding, const FindCall& find) const;
 
  private:
+  [[nodiscard]] bool is_for_stops(std::string_view text) const {
+    return few_stops_ && text.find(": stopped more than ") != std::string_view::npos;
+  }
   struct JudgedRound;  // of a call that is judged
   struct ToldAlone {
     std::uint32_t process = 0;
@@ -126,6 +130,7 @@ class Causes {
   [[nodiscard]] bool names_some(std::string_view list, const std::function<bool(std::uint32_t)>& is) const;
 
   std::uint32_t founders_;
+  bool few_stops_;  // S9 judges who is taken out for stops; an honest peer may be, for they are few
   const Instant& now_;
   Excuses excuses_;
   std::vector<ToldAlone> told_alone_;  // calls that their own program has stopped before they had a round
