@@ -207,7 +207,7 @@ def test_certificates_of_one_authority_admit(tmp_path: Path) -> None:
         with connect(coordinator.address, certificates=member) as run:
             assert run.world_size == 1
             theirs = certificates(tmp_path, "theirs", "stranger")
-            with pytest.raises(lockstep.Unreachable, match="certificate of the other side is refused"):
+            with pytest.raises(lockstep.Refused, match="certificate of the other side is refused"):
                 lockstep.connect(coordinator.address, certificates=theirs, timeout=SOON)
             with pytest.raises(lockstep.Refused, match="speaks TLS only"):
                 lockstep.connect(coordinator.address, timeout=SOON)
