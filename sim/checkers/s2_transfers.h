@@ -62,7 +62,8 @@ class Transfers {
         if (anybody(call, [](const Call& one) { return one.stopped; })) return {};
         break;
       case Status::kMismatch:
-      case Status::kStateConflict:  // rules 52 and 53: the run is over for the caller, with all of its calls
+      case Status::kStateConflict:
+      case Status::kProtocolError:  // rules 52, 53 and 67: the run is over for the caller, with all of its calls
         if (gone(call.peer)) return {};
         break;
       default: break;
