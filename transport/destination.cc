@@ -40,12 +40,9 @@ constexpr std::size_t kLongestFirstLine = 4096;
 
 Result<std::string> first_line_of(const std::string& path) {
   std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  if (kind != std::filesystem::file_type::regular) {
-    const std::string why = error                                           ? error.message()
-                            : kind == std::filesystem::file_type::not_found ? "No such file or directory"
-                                                                            : "it is no regular file";
-    return bad_coordinator(fmt::format("cannot read the coordinator from '{}': {}", path, why));
+  if (!std::filesystem::is_regular_file(path, error)) {
+    return bad_coordinator(fmt::format("cannot read the coordinator from '{}': {}", path,
+                                       error ? error.message() : "it is no regular file"));
   }
   std::ifstream file(path);
   std::string line(kLongestFirstLine + 1, '\0');

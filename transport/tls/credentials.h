@@ -93,7 +93,7 @@ class Credentials {
 
   // Whether the authority has signed the other side of a stream to the coordinator.
   [[nodiscard]] bool demands_certificates() const { return demands_certificates_; }
-  // Sessions that were accepted note here what the other side has shown; null: nowhere.
+  // Accepted sessions note there which certificates they were shown. Null if no session notes any.
   void set_peer_certificates(std::shared_ptr<PeerCertificates> noted) { peer_certificates_ = std::move(noted); }
   [[nodiscard]] PeerCertificates* peer_certificates() const { return peer_certificates_.get(); }
   // Whether a coordinator may have this certificate.

@@ -115,8 +115,4 @@ std::vector<BadCertificate> PeerCertificates::check(SSL_CTX* context, std::int64
   return bad;
 }
 
-std::size_t PeerCertificates::size() const {
-  return static_cast<std::size_t>(std::ranges::count_if(shown_, [](const auto& one) { return !one.expired(); }));
-}
-
 }  // namespace lockstep::transport::tls

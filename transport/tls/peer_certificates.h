@@ -31,9 +31,6 @@ class PeerCertificates {
   // and revocation lists than those of `context`, or if its time is over. `now`: seconds since 1970.
   [[nodiscard]] std::vector<BadCertificate> check(SSL_CTX* context, std::int64_t now);
 
-  // Number of sessions.
-  [[nodiscard]] std::size_t size() const;
-
  private:
   std::vector<std::weak_ptr<Shown>> shown_;
 };

@@ -145,20 +145,23 @@ void RecordWriter::write(std::span<const std::byte> content, ByteQueue& to) {
   write(from, content.size(), to);
 }
 
+// A message of TLS fits one record.
+void RecordWriter::write_message(ContentType type, std::span<const std::byte> message, ByteQueue& to) {
+  const asio::const_buffer buffer(message.data(), message.size());
+  Source from({&buffer, 1});
+  write_record(type, from, message.size(), to);
+}
+
 void RecordWriter::write_alert(Alert alert, ByteQueue& to) {
   constexpr std::byte kWarning{1};
   constexpr std::byte kFatal{2};
   const std::array content{alert == Alert::kCloseNotify ? kWarning : kFatal, static_cast<std::byte>(alert)};
-  const asio::const_buffer buffer(content.data(), content.size());
-  Source from({&buffer, 1});
-  write_record(ContentType::kAlert, from, content.size(), to);
+  write_message(ContentType::kAlert, content, to);
 }
 
 void RecordWriter::update_key(ByteQueue& to) {
   constexpr std::array<std::byte, kKeyUpdateBytes> kMessage{kKeyUpdate, {}, {}, std::byte{1}, {}};
-  const asio::const_buffer buffer(kMessage.data(), kMessage.size());
-  Source from({&buffer, 1});
-  write_record(ContentType::kHandshake, from, kMessage.size(), to);
+  write_message(ContentType::kHandshake, kMessage, to);
   key_.update();
 }
 

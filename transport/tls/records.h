@@ -133,6 +133,7 @@ class RecordWriter {
 
  private:
   void write_record(ContentType type, Source& from, std::size_t bytes, ByteQueue& to);
+  void write_message(ContentType type, std::span<const std::byte> message, ByteQueue& to);
 
   RecordKey key_;
   std::uint64_t records_of_key_;
