@@ -53,7 +53,7 @@ TEST(Tokens, TheStateFollowsFromExpiryAndRevocation) {
 TEST(Tokens, OnlyATokenForOneUseIsUsedUp) {
   TokenFile file = file_of({named(1, "once"), named(2, "often")});
   file.tokens[0].single_use = true;
-  for (const std::uint64_t id : {1, 2, 3}) use_token(file, io::TokenId{id});
+  for (const std::uint64_t id : {1U, 2U, 3U}) use_token(file, io::TokenId{id});
   EXPECT_TRUE(file.tokens[0].used);
   EXPECT_FALSE(file.tokens[1].used);
   EXPECT_EQ(name_of(state_of(file.tokens[0], 0)), "used");
