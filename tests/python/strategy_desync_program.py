@@ -33,7 +33,7 @@ PLACES = {"parameters": "2.weight", "momentum": "0.bias"}
 
 def flip(sync: Any, group: str) -> None:
     """One bit in the middle of a tensor of the shared state, high enough that no step rounds it away."""
-    for fragment in sync._fragments:
+    for fragment in sync._training.model.fragments:
         entry = fragment.entries().get(f"{group}/{PLACES[group]}")
         if entry is not None:
             entry.view("u4")[entry.size // 2] ^= 1 << 20

@@ -119,7 +119,7 @@ def test_the_state_outlives_all_members(strategy: str, waits: int, coordinator: 
                 for one in (runs[waits], run):  # in this order: alone, the one that waits would make its step
                     one.close()
         if number == waits:
-            buffers = {name.partition("/")[2]: buffer for name, buffer in sync._averaged.kept.items()}
+            buffers = {name.partition("/")[2]: buffer for name, buffer in sync._loop.buffers.kept.items()}
             left.update({**sync.global_state_dict(), "model": buffers})
 
     try:

@@ -106,7 +106,7 @@ def run_peers(address: str, make: Callable[..., Any], dies: bool = False) -> lis
                     if sync.inner_step == STEPS and number != NEWCOMER:
                         trains.set()
                         until(lambda: run.fetching == 1)
-                    if sync.inner_step == 2 * STEPS and number != NEWCOMER and sync._publishes:
+                    if sync.inner_step == 2 * STEPS and number != NEWCOMER and sync._training.publishes:
                         gone.set()
                         until(lambda: run.fetching == 0)
                     peer.draws[sync.inner_step] = data.next().tolist()

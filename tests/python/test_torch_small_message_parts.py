@@ -430,15 +430,15 @@ def test_no_norm_is_above_the_bound() -> None:
     model = model_of(1)
     for seed in range(20):
         with private(None, model, clip=0.1) as sync:
-            before = sync._fragments[0].theta.copy()
+            before = sync._training.model.fragments[0].theta.copy()
             with torch.no_grad():
                 for parameter in model.parameters():
                     parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(seed)))
-            sync._fragments[0].measure()
-            sync._hide(sync._fragments[0])
-            gradient = sync._fragments[0].gradient.astype(np.float64)
+            sync._training.model.fragments[0].measure()
+            sync._rounds.hide(sync._training.model.fragments[0])
+            gradient = sync._training.model.fragments[0].gradient.astype(np.float64)
             assert 0.0999 < np.linalg.norm(gradient) <= 0.1
-            assert np.array_equal(before, sync._fragments[0].theta)
+            assert np.array_equal(before, sync._training.model.fragments[0].theta)
 
 
 def test_small_progress_stays() -> None:

@@ -19,8 +19,9 @@ torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 import strategy_reference as reference  # noqa: E402
 from lockstep.torch import DiLoCo, Nesterov  # noqa: E402
+from lockstep.train.average_rounds import AverageRounds  # noqa: E402
 from lockstep.train.flat import Fragment  # noqa: E402
-from lockstep.train.strategy import Strategy  # noqa: E402
+from lockstep.train.run_loop import RunLoop  # noqa: E402
 
 SEEDS = int(os.environ.get("LOCKSTEP_SEEDS", "5"))
 STEPS, ROUNDS = 2, 25
@@ -129,28 +130,28 @@ def has_the_wrong_sign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def divides_by_the_old_world_after_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    end = Strategy._end
+    end = RunLoop.end
 
-    def ends(self: Strategy, reduction: Any, wire: Any) -> None:
-        end(self, reduction, wire)
-        if reduction.result.retries:
-            world = np.float32(reduction.result.world_size)
-            reduction.arrays[0] *= world / (world + np.float32(reduction.result.retries))
+    def ends(self: RunLoop, average: Any) -> None:
+        end(self, average)
+        if average.result.retries:
+            world = np.float32(average.result.world_size)
+            average.arrays[0] *= world / (world + np.float32(average.result.retries))
 
-    monkeypatch.setattr(Strategy, "_end", ends)
+    monkeypatch.setattr(RunLoop, "end", ends)
 
 
 def applies_a_round_that_it_was_no_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer makes the outer step before its admission once more, with nothing."""
-    enter = DiLoCo._enter
+    enter = AverageRounds.enter
 
-    def enters(self: DiLoCo) -> None:
+    def enters(self: AverageRounds) -> None:
         enter(self)
-        if self.outer_step:
-            self._fragments[0].step()
-            self._store()
+        if self.loop.outer_step:
+            self.model.whole.step()
+            self.model.store()
 
-    monkeypatch.setattr(DiLoCo, "_enter", enters)
+    monkeypatch.setattr(AverageRounds, "enter", enters)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from support import Peers
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 
 from lockstep.torch import DESLOC, DiLoCo, LocalSGD, Wire  # noqa: E402
+from lockstep.train.desloc import _DesyncedRounds  # noqa: E402
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -137,8 +138,8 @@ def swarm_loop(run: lockstep.Communicator, seen: dict[int, set[bytes]]) -> locks
 
 def test_under_churn_all_have_the_same_moments(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = []
-    before = DESLOC._before_newcomers
-    monkeypatch.setattr(DESLOC, "_before_newcomers", lambda self: (waits.append(1), before(self)))
+    before = _DesyncedRounds.before_newcomers
+    monkeypatch.setattr(_DesyncedRounds, "before_newcomers", lambda self: (waits.append(1), before(self)))
     for seed in range(10):
         seen: dict[int, set[bytes]] = {}
         sim.Swarm(peers=4, churn=True, seed=seed).run(swarm_loop, seen, shrink=False)

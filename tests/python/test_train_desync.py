@@ -68,7 +68,7 @@ def test_the_text_has_each_hash_with_its_peers(peers: Peers) -> None:
         def train() -> None:
             with sync:
                 if number == 2:
-                    sync._fragments[0].theta[4] += 1
+                    sync._training.model.fragments[0].theta[4] += 1
                 sync.step()
 
         with pytest.raises(Desync) as caught:
@@ -94,7 +94,7 @@ def test_a_state_is_compared_every_so_many_outer_steps(check_every: int, peers: 
         sync = DiLoCo(run, model, inner, inner_steps=1, check_every=check_every)
         try:
             with sync:
-                sync._fragments[0].theta[0] = number
+                sync._training.model.fragments[0].theta[0] = number
                 for _ in range(3):
                     sync.step()
         except Desync as error:

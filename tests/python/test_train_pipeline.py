@@ -31,7 +31,7 @@ from lockstep.torch import (  # noqa: E402
 from lockstep.train import pipeline as pieces  # noqa: E402
 from lockstep.train.arrays import zeros  # noqa: E402
 from lockstep.train.flat import Borrowed, Fragment  # noqa: E402
-from lockstep.train.local_updates import LocalUpdates  # noqa: E402
+from lockstep.train.pieces import PieceByPiece  # noqa: E402
 
 torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # the first optimizer imports for seconds: not in a test
 
@@ -95,7 +95,7 @@ def bits(model: Any) -> bytes:
 
 
 def shared(sync: Any) -> tuple[bytes, bytes]:
-    (fragment,) = sync._fragments
+    (fragment,) = sync._training.model.fragments
     return fragment.theta.tobytes(), b"" if fragment.momentum is None else fragment.momentum.tobytes()
 
 
@@ -148,7 +148,7 @@ def test_gradients_in_place_have_the_bits_of_copies(
                 inner.step()
                 sync.step()
             same = [part.grad.data_ptr() for part in model.parameters()] == places
-            return bits(model), same, [sync.inner_step, sync._copies is None]
+            return bits(model), same, [sync.inner_step, sync._steps._gradients._copies is None]
 
     whole = peers(2, main)
     cut_small(monkeypatch)
@@ -268,7 +268,7 @@ def test_a_large_outer_step_takes_no_memory_of_the_size_of_the_model(
             before = next(most)
             sync.step()
             met.wait(IN_TIME)
-            assert sync._fragments[0]._gradient is None
+            assert sync._training.model.fragments[0]._gradient is None
             return next(most) - before
 
     assert max(peers(count, main)) < 4 * LARGE // 2
@@ -287,7 +287,7 @@ def test_fragments_of_a_stream_share_the_memory_of_their_gradients() -> None:
     )
     with sync:
         trains(sync, model, adam(model), len(names))
-    bases = {fragment.gradient.__array_interface__["data"][0] for fragment in sync._fragments}
+    bases = {fragment.gradient.__array_interface__["data"][0] for fragment in sync._training.model.fragments}
     assert len(bases) == 1
 
 
@@ -327,16 +327,16 @@ def die(run: Any) -> None:
 @at_each_rank(2)
 @pytest.mark.usefixtures("small_pieces")
 def test_a_failed_step_leaves_the_shared_state_as_it_was(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin_piece = LocalUpdates._begin_piece
+    begin_piece = PieceByPiece.begin_piece
     errs = [True]
 
-    def begins(sync: Any, reduction: Any, number: int, flight: Any, *more: Any) -> Any:
-        if number == 4 and sync.is_leader and errs:
+    def begins(self: Any, average: Any, number: int, flight: Any, *more: Any) -> Any:
+        if number == 4 and self._loop.own_id == self._loop.members[0] and errs:
             errs.clear()
             flight.given, flight.taken = flight.given[:-1], flight.taken[:-1]
-        return begin_piece(sync, reduction, number, flight, *more)
+        return begin_piece(self, average, number, flight, *more)
 
-    monkeypatch.setattr(LocalUpdates, "_begin_piece", begins)
+    monkeypatch.setattr(PieceByPiece, "begin_piece", begins)
 
     def main(run: Any, number: int) -> tuple[bytes, int]:
         model = Model(1)
@@ -492,6 +492,6 @@ def test_peers_are_equal_under_churn(name: str) -> None:
 
 def test_a_rate_of_one_and_a_model_of_one_piece_use_no_pieces() -> None:
     model = Model(1)
-    assert LocalSGD(None, model, adam(model))._pieces is None
+    assert LocalSGD(None, model, adam(model))._training.pieces is None
     assert isinstance(SGD(), SGD)
     assert Fragment([("a", torch.nn.Parameter(torch.zeros(3)))], SGD(), error_feedback=False)._gradient is None

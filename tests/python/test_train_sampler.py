@@ -29,8 +29,8 @@ from lockstep.torch import (  # noqa: E402
     StreamingDiLoCo,
     by_bytes,
 )
+from lockstep.train.run_loop import RunLoop  # noqa: E402
 from lockstep.train.sample_allocation import Deals, shuffled  # noqa: E402
-from lockstep.train.strategy import Strategy  # noqa: E402
 
 SEEDS = int(os.environ.get("LOCKSTEP_SEEDS", "5"))
 
@@ -385,14 +385,14 @@ def deals_newcomers_what_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def follows_its_own_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slices follow the world that this peer sees, which may have changed for it only."""
-    deal = Strategy._deal
+    deal = RunLoop.deal
 
-    def deals(self: Strategy, inner_step: int) -> None:
-        assert self._run is not None
-        self._members = tuple(self._run.members())
+    def deals(self: RunLoop, inner_step: int) -> None:
+        assert self.run is not None
+        self.members = tuple(self.run.members())
         deal(self, inner_step)
 
-    monkeypatch.setattr(Strategy, "_deal", deals)
+    monkeypatch.setattr(RunLoop, "deal", deals)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from lockstep.train.codec.sparse import Sparse, SparseCodec
 from lockstep.train.codec.sparse_average import SparseAverage
-from lockstep.train.sparse_updates import decode_all
+from lockstep.train.sparse_rounds import decode_all
 from strategy_programs import hash_of
 from strategy_reference import average_sparse, part_of, runs, scattered, sparse
 

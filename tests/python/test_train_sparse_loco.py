@@ -22,7 +22,7 @@ torch: Any = pytest.importorskip("torch", reason="torch is not installed")
 import strategy_programs as programs  # noqa: E402
 import strategy_reference as reference  # noqa: E402
 from lockstep.torch import SparseLoCo  # noqa: E402
-from lockstep.train.strategy import Strategy  # noqa: E402
+from lockstep.train.run_loop import RunLoop  # noqa: E402
 from test_torch_strategies import NEWCOMER, Peer, Rounds, run_case  # noqa: E402
 from test_torch_strategy_swarm import ROUNDS, SEEDS, STEPS, inner_step, make_inner, make_model  # noqa: E402
 
@@ -146,15 +146,16 @@ def test_every_bit_under_churn_is_that_of_the_reference() -> None:
 
 def test_a_round_that_is_retried_must_not_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check finds a peer that adds its error once more for each attempt."""
-    gather = Strategy._gather
+    gather = RunLoop.gather
 
     def gathers(self: Any, *arguments: Any) -> Any:
         gathered = gather(self, *arguments)
-        if self._retries:
-            self._fragments[0].residual += self._fragments[0].residual
+        if self.traffic.retries:
+            fragment = self._training.model.whole
+            fragment.residual += fragment.residual
         return gathered
 
-    monkeypatch.setattr(Strategy, "_gather", gathers)
+    monkeypatch.setattr(RunLoop, "gather", gathers)
     with pytest.raises(AssertionError, match=r"outer step \d+ is not that of the reference"):
         check_seeds(20)
 
@@ -222,19 +223,19 @@ def test_all_peers_refuse_a_bad_contribution_and_nothing_has_changed(lie: Any, t
         with SparseLoCo(run, model, inner, inner_steps=2, density=0.25) as sync:
             for _ in range(2):
                 learn(sync, model, inner, number)
-            (fragment,) = sync._fragments
+            (fragment,) = sync._training.model.fragments
             assert fragment.residual is not None
             theta, error = fragment.theta.tobytes(), fragment.residual.tobytes()
             assert any(error)
-            encode = sync._codec.encode
+            encode = sync._training.codec.encode
             if number == 1:
-                sync._codec.encode = lambda *arguments: lie(encode(*arguments))  # type: ignore[method-assign]
+                sync._training.codec.encode = lambda *arguments: lie(encode(*arguments))  # type: ignore[method-assign]
             learn(sync, model, inner, number)
             with pytest.raises(lockstep.InvalidArgument) as raised:
                 learn(sync, model, inner, number)
             assert (fragment.theta.tobytes(), fragment.residual.tobytes()) == (theta, error)
             assert (sync.inner_step, sync.outer_step) == (3, 1)
-            sync._codec.encode = encode  # type: ignore[method-assign]
+            sync._training.codec.encode = encode  # type: ignore[method-assign]
             after = []
             for _ in range(4):
                 if learn(sync, model, inner, number).outer:
@@ -321,7 +322,7 @@ def test_the_error_belongs_to_a_state() -> None:
     model = make_small(0)
     inner = sgd(model)
     sync = SparseLoCo(None, model, inner, inner_steps=1)
-    (fragment,) = sync._fragments
+    (fragment,) = sync._training.model.fragments
     with sync:
         learn(sync, model, inner, 0)
     error = fragment.residual

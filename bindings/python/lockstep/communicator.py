@@ -315,7 +315,7 @@ class Communicator:
         return work
 
     @property
-    def _joining(self) -> Work | None:
+    def joining(self) -> Work | None:
         """The call of connect_async() that the program holds."""
         return None if self._connecting is None else self._connecting()
 

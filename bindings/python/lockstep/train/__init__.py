@@ -21,15 +21,17 @@ from .diloco import DiLoCo
 from .dp_lora import DPLoRA
 from .exchange import Averaging, Contribution, Exchange, Gathering, Round
 from .fragments import by_block, by_bytes
+from .local_sgd import FedAvg, LocalSGD
 from .local_training import LocalTraining
-from .local_updates import FedAvg, LocalSGD
 from .one_byte import JustOneByte
 from .outer import SGD, Nesterov, OuterOptimizer
 from .sampler import RunSampler
 from .sketched import SketchedSGD
 from .sparse_loco import SparseLoCo
-from .strategy import StepInfo, Strategy, Wire
+from .step_info import StepInfo
+from .strategy import Strategy
 from .streaming import StreamingDiLoCo
+from .wire import Wire
 
 __all__ = [
     "DESLOC",

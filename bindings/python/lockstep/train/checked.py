@@ -91,8 +91,9 @@ def check_tensors(given: Mapping[str, Any], wanted: set[str], what: str) -> None
         raise KeyError(f"{what} of the state has no {', '.join(missing)}: it is of another model or strategy")
 
 
-def sampler_states_of(state: Mapping[str, Any]) -> list[Any]:
+def sampler_states_of(state: Any) -> list[Any]:
     """The positions of samplers in a global_state_dict(). Raises TypeError."""
+    check_state(state, {})
     samplers = state.get("samplers", ())
     if not isinstance(samplers, (list, tuple)):
         raise TypeError(f"samplers is of type {type(samplers).__name__}; allowed: a list")

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from .agreement import Setting
 from .arrays import Floats
-from .checked import number, whole_number
+from .checked import check_tensors, number, whole_number
 from .exchange import Averaging, Contribution, Exchange, Gathering, Round
 
 _in_use: dict[int, weakref.ref[Exchange]] = {}  # by id
@@ -93,6 +94,31 @@ class CheckedExchange:
     def forget(self) -> None:
         """See Exchange."""
         self._exchange.forget()
+
+    # ---- the shared arrays ----
+
+    def entries(self) -> dict[str, NDArray[Any]]:
+        """The arrays by their names in the shared state."""
+        return {f"exchange/{name}": array for name, array in self.arrays.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies of the arrays as tensors, for a checkpoint."""
+        return {name: torch.from_numpy(array.copy()) for name, array in self.arrays.items()}
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raises KeyError, TypeError or ValueError for what is no state_dict() of an exchange like this."""
+        check_tensors(state, set(self.arrays), "exchange")
+        for name, tensor in state.items():
+            own, given = self.arrays.get(name), tensor.numpy()
+            if own is None or own.shape != given.shape or own.dtype != given.dtype:
+                allowed = "no such array" if own is None else kind_of(own)
+                raise ValueError(f"{name} of the state's exchange is {kind_of(given)}; allowed: {allowed}")
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state_dict() that was checked; forgets the rest."""
+        for name, array in self.arrays.items():
+            np.copyto(array, state[name].numpy())
+        self.forget()
 
 
 def _arrays_of(exchange: Exchange, size: int) -> dict[str, NDArray[Any]]:

@@ -7,21 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from .. import _lockstep as native
-from .arrays import Floats
+from .agreement import Setting
 from .checked import at_least_0, number, whole_number
 from .codec.dct import LONGEST_SIDE, Strip, TiledDct
 from .codec.sparse import SparseCodec
 from .codec.sparse_average import SparseAverage
 from .flat import Fragment
 from .host_parameters import HeldModel, is_lendable, memory_of
-from .outer import OuterOptimizer
-from .sparse_updates import SparseUpdates
-from .strategy import AllParameters, Run, StepInfo
+from .outer import NoSteps
+from .run_loop import Run
+from .shared_model import AllParameters
+from .sparse_rounds import SparseRounds
+from .strategy import Strategy
+from .training import Parts
 
 
-class DeMo(SparseUpdates):
+class DeMo(Strategy):
     """Trains with momentum that peers keep for themselves; in each step they exchange its largest frequencies.
 
         error_m = decay * error_m + lr * gradient_m
@@ -38,8 +42,9 @@ class DeMo(SparseUpdates):
     peer's block has at most topk * 14 bits for each tile; with the defaults that is 0.113 bits for each parameter of a
     large matrix. In a step each of n peers sends and receives n - 1 blocks.
 
-    run, model, minimum_world, check_every: those of LocalSGD. The parameters of the model that need gradients are
-        trained; a gradient that is None counts as zeros.
+    run, minimum_world, check_every: a run or None, a least number of members, and steps between two comparisons of
+        hashes; LocalSGD tells more.
+    model: the module; its parameters that need gradients are trained; a gradient that is None counts as zeros.
     lr: rate, at least 0; set the attribute for a schedule, which follows inner_step. Different rates raise
         lockstep.InvalidArgument on all peers.
     decay: what remains of the error from one step to the next, 0 to 1.
@@ -55,17 +60,17 @@ class DeMo(SparseUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with DeMo(run, model, lr=1e-3) as sync:
-        ...     while sync.inner_step < 1000:
+        >>> with DeMo(run, model, lr=1e-3) as strategy:
+        ...     while strategy.inner_step < 1000:
         ...         loss(model).backward()
-        ...         sync.step()
+        ...         strategy.step()
         ...         model.zero_grad()
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
+        model: torch.nn.Module,
         *,
         lr: float,
         decay: float = 0.999,
@@ -75,30 +80,15 @@ class DeMo(SparseUpdates):
         minimum_world: int = 0,
         check_every: int = 100,
     ) -> None:
-        self._decay = number(decay, "decay", "0 to 1")
-        if not 0 <= self._decay <= 1:
+        if not 0 <= number(decay, "decay", "0 to 1") <= 1:
             raise ValueError(f"decay is {decay}; allowed: 0 to 1")
-        self._topk = whole_number(topk, "topk", 1)
-        if self._topk > LONGEST_SIDE**2:
+        if whole_number(topk, "topk", 1) > LONGEST_SIDE**2:
             raise ValueError(f"topk is {topk}; allowed: 1 to {LONGEST_SIDE**2}")
-        self._chunk = whole_number(chunk, "chunk", 1)
-        if self._chunk > LONGEST_SIDE:
+        if whole_number(chunk, "chunk", 1) > LONGEST_SIDE:
             raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_SIDE}")
         self._signs = _SignSteps(at_least_0(lr, "lr"), at_least_0(weight_decay, "weight_decay"))
-        super().__init__(
-            run,
-            model,
-            AllParameters(model),
-            inner_steps=1,
-            outer=self._signs,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
-        (fragment,) = self._fragments
-        self._tiles = {name: TiledDct(*_as_matrix(shape), self._chunk) for name, shape in fragment.shapes.items()}
-        chunks = {name: tiles.chunks for name, tiles in self._tiles.items()}
-        self._codec = SparseCodec(chunks, lambda length: min(self._topk, length))
-        self._average = SparseAverage(counts_absent=False, clips=False)
+        parts = Parts(run, model, AllParameters(model), minimum_world, check_every)
+        super().__init__(_FrequencyRounds(parts, self._signs, float(decay), int(topk), int(chunk)))
 
     @property
     def lr(self) -> float:
@@ -109,22 +99,38 @@ class DeMo(SparseUpdates):
     def lr(self, lr: float) -> None:
         self._signs.lr = at_least_0(lr, "lr")
 
-    def step(self, weight: float | None = None) -> StepInfo:
-        """Makes a step with the gradients of the model; see Strategy.step()."""
-        return super().step(weight)
 
-    # ---- the engine ----
+class _FrequencyRounds(SparseRounds):
+    """Rounds of one step, in which peers send the largest frequencies of each tile of their momentum, the error."""
 
-    def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), "decay": self._decay, "topk": self._topk, "chunk": self._chunk}
+    def __init__(self, parts: Parts, signs: _SignSteps, decay: float, topk: int, chunk: int) -> None:
+        super().__init__(parts, 1, signs, SparseAverage(counts_absent=False, clips=False))
+        self._signs = signs
+        self._decay = decay
+        self._numbers = {"decay": decay, "topk": topk, "chunk": chunk}
+        self._tiles = {name: TiledDct(*_as_matrix(shape), chunk) for name, shape in self.model.whole.shapes.items()}
+        chunks = {name: tiles.chunks for name, tiles in self._tiles.items()}
+        self._codec = SparseCodec(chunks, lambda length: min(topk, length))
 
-    def _rate(self) -> float:
-        return self.lr
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), **self._numbers}
 
-    def _step_with_peers(self, fragment: Fragment) -> bool:
-        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
+    @property
+    def codec(self) -> SparseCodec:
+        """See SparseRounds."""
+        return self._codec
+
+    @property
+    def rate(self) -> float:
+        """See SparseRounds."""
+        return self._signs.lr
+
+    def step_with_peers(self, fragment: Fragment) -> bool:
+        """See GatherRounds."""
+        held, theta, error = HeldModel(fragment), fragment.theta, self.error
         gradients = _Gradients(fragment)
-        decay, lr = float(np.float32(self._decay)), float(np.float32(self.lr))
+        decay, lr = float(np.float32(self._decay)), float(np.float32(self._signs.lr))
         tiled = list(self._tiles.values())
 
         def add_momentum(encoder: native.SparseEncoder) -> None:
@@ -134,7 +140,7 @@ class DeMo(SparseUpdates):
                     gradient, stride = gradients.of(tensor, tiles, strip)
                     encoder.add_momentum(strip.dct, tiles.grid(strip), part_of_error, gradient, stride, decay, lr)
 
-        average, sent, has_newcomers = self._exchange(add_momentum)
+        average, sent, has_newcomers = self.exchange(add_momentum)
         remains = float(np.float32(self._signs.remains))
         for tensor, (tiles, (own, part)) in enumerate(zip(tiled, held.parts)):
             model = memory_of(own.view(-1)) if held.can_be_stored and own.numel() else None
@@ -157,7 +163,7 @@ class DeMo(SparseUpdates):
                     lr,
                     remains,
                 )
-        self._is_stored = held.can_be_stored
+        self.model.is_stored = held.can_be_stored
         return has_newcomers
 
 
@@ -181,26 +187,17 @@ class _Gradients:
         return memory_of(copy.view(-1)), strip.across * strip.width
 
 
-class _SignSteps(OuterOptimizer):
-    """theta = (1 - lr * weight_decay) * theta - lr * sign(gradient)."""
+class _SignSteps(NoSteps):
+    """theta = (1 - lr * weight_decay) * theta - lr * sign(gradient), made tile by tile in native code."""
 
     def __init__(self, lr: float, weight_decay: float) -> None:
         self.lr = lr
         self._weight_decay = weight_decay
 
     @property
-    def has_momentum(self) -> bool:
-        """False: there is no momentum that peers share."""
-        return False
-
-    @property
     def remains(self) -> float:
         """What weight decay leaves of a parameter."""
         return 1 - self.lr * self._weight_decay
-
-    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
-        """Makes no step: those of DeMo are made tile by tile."""
-        raise NotImplementedError("DeMo makes its steps tile by tile")
 
     def settings(self) -> Mapping[str, float]:
         """The weight decay; a rate may change, and peers compare it in each step."""

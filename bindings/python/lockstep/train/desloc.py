@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..types import WireFormat, WireFormatName
+from . import tags
+from .agreement import Setting
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
 from .checked import check_state, check_tensors, whole_number
 from .flat import Fragment
-from .local_updates import LocalUpdates
 from .optimizer_state import state_of
 from .outer import SGD, OuterOptimizer
-from .strategy import MOMENTS_TAG, Reduction, Run, Wire
+from .run_loop import Run
+from .shared_model import SharedModel
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
 
 _PERIODS = {"exp_avg": 3, "exp_avg_sq": 3}
 _STEP = "step"
 
 
-class DESLOC(LocalUpdates):
+class DESLOC(Strategy):
     """Averages the parameters every inner_steps steps, and each moment of the inner optimizer more rarely.
 
         theta = average of theta_m                            every outer step
@@ -34,7 +41,11 @@ class DESLOC(LocalUpdates):
     outer: an OuterOptimizer for the parameters; default: SGD(1.0), the plain average.
     moments_wire: how moments travel. int8 and less round small second moments to 0, and then Adam divides by almost
         nothing: use "native" or "bf16".
-    The other arguments are those of LocalSGD. Each moment needs memory for two more float32 copies of the parameters.
+    inner_steps: steps from one outer step to the next; equal on all peers.
+    wire: of the parameters: a lockstep.train.Wire, or a wire format for both ways.
+    run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
+        of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
+    Memory: that of LocalSGD; each moment needs two more float32 copies of the parameters.
 
     When newcomers enter, all moments are averaged once more, out of turn, and newcomers take over the averages and the
     optimizer's step count. In a Replica newcomers may enter after every outer step, so that all moments are averaged in
@@ -43,21 +54,19 @@ class DESLOC(LocalUpdates):
     Raises ValueError, TypeError; ValueError on entry, if the inner optimizer has no moment of a name.
 
     Example:
-        >>> with DESLOC(run, model, torch.optim.AdamW(model.parameters()), inner_steps=50) as sync:
-        ...     while sync.inner_step < 10_000:
+        >>> with DESLOC(run, model, torch.optim.AdamW(model.parameters()), inner_steps=50) as strategy:
+        ...     while strategy.inner_step < 10_000:
         ...         loss(model).backward()
         ...         optimizer.step()
         ...         optimizer.zero_grad()
-        ...         sync.step()
+        ...         strategy.step()
     """
-
-    _cuts = True
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int = 20,
         moments: Mapping[str, int] | None = None,
@@ -70,140 +79,196 @@ class DESLOC(LocalUpdates):
         periods = _PERIODS if moments is None else moments
         if not isinstance(periods, Mapping):
             raise TypeError(f"moments is {periods!r}; allowed: periods by name, such as {_PERIODS}")
-        self._periods = {name: whole_number(period, f"period of {name}", 1) for name, period in periods.items()}
-        self._moments_wire = Wire.of(moments_wire)
-        if self._moments_wire.error_feedback:
+        periods = {name: whole_number(period, f"period of {name}", 1) for name, period in periods.items()}
+        if Wire.of(moments_wire).error_feedback:
             raise ValueError("moments_wire has error feedback; allowed: without, as moments are no sums of changes")
-        self._moments: dict[str, Fragment] = {}
-        self._moment_step = 0  # steps that the optimizer has counted for the shared moments
-        self._moment_offset = 0  # what the optimizer counts beyond the run's inner steps; equal on all peers
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=SGD(1.0) if outer is None else outer,
-            wire=wire,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        outer = SGD(1.0) if outer is None else outer
+        super().__init__(_DesyncedRounds(parts, inner_steps, outer, Wire.of(wire), periods, Wire.of(moments_wire)))
 
-    def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state, with "moments": tensors by moment and parameter."""
-        if not self._moments:
-            self._find_moments()
-        moments = {name: fragment.tensors(fragment.theta) for name, fragment in self._moments.items()}
-        steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
-        return {**super().global_state_dict(), "moments": moments, **steps}
 
-    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
-        check_state(state, {"moments": Mapping, "moment_step": int, "moment_offset": int})
-        if self._entered:
-            raise RuntimeError("load_global_state_dict() comes before the `with` block")
-        self._find_moments()
-        check_tensors(state["moments"], set(self._moments), "moments")
-        for name, fragment in self._moments.items():
-            check_tensors(state["moments"][name], fragment.names, name)
-        super().load_global_state_dict(state)
-        for name, fragment in self._moments.items():
-            fragment.take(fragment.theta, state["moments"][name])
-        self._moment_step, self._moment_offset = int(state["moment_step"]), int(state["moment_offset"])
+class _DesyncedRounds(AverageRounds):
+    """Rounds after some of which moments of the inner optimizer are averaged, too. periods: in rounds, by moment."""
 
-    # ---- the engine ----
+    def __init__(
+        self,
+        parts: Parts,
+        inner_steps: int,
+        outer: OuterOptimizer,
+        wire: Wire,
+        periods: Mapping[str, int],
+        moments_wire: Wire,
+    ) -> None:
+        super().__init__(parts, inner_steps, outer, wire, in_pieces=True)
+        self._periods = periods
+        self._moments_wire = moments_wire
+        self._moments = _Moments(self.model, list(periods))
 
-    def _find_moments(self) -> None:
-        """The moments of the inner optimizers, and shared copies of them."""
-        for optimizer in self._optimizers:
-            state_of(optimizer)  # makes them, if there are none
-        self._moments = {name: self._moment_of(name) for name in self._periods}
-        self._moment_step = max((int(state[_STEP]) for state in self._counts()), default=0)
-        self._moment_offset = self._moment_step - self._boundary
+    def state_dict(self) -> dict[str, Any]:
+        """See Training; with "moments": tensors by moment and parameter."""
+        self._moments.find(self.boundary)
+        return {**super().state_dict(), **self._moments.state_dict()}
 
-    def _moment_of(self, name: str) -> Fragment:
-        found = [
-            (parameter_name, optimizer.state[parameter][name])
-            for parameter_name, parameter in self._named
-            for optimizer in self._optimizers
-            if name in optimizer.state.get(parameter, {})
-        ]
-        if not found:
-            names = sorted({str(key) for one in self._optimizers for state in one.state.values() for key in state})
-            raise ValueError(f"the inner optimizer has no moment {name}; allowed: of {', '.join(names)}")
-        fragment = Fragment(found, SGD(), error_feedback=False)
-        fragment.load()
-        return fragment
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See Training."""
+        self._moments.check(state)
+        super().load_state_dict(state)
+        self._moments.load_state_dict(state)
 
-    def _counts(self) -> list[Any]:
-        """The states of the inner optimizers that count steps, one for each parameter."""
-        return [state for optimizer in self._optimizers for state in optimizer.state.values() if _STEP in state]
-
-    def _settings(self) -> dict[str, float]:
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
         periods = {f"period of {name}": period for name, period in self._periods.items()}
-        return {**super()._settings(), **periods, **self._moments_wire.settings("moments_wire")}
+        return {**super().settings(), **periods, **self._moments_wire.settings("moments_wire")}
 
-    def _shared(self) -> dict[str, Any]:
-        moments = {
-            f"{name}/{entry.partition('/')[2]}": array
-            for name, fragment in self._moments.items()
-            for entry, array in fragment.entries().items()
-        }
-        return {**super()._shared(), **moments}
+    def entries(self) -> dict[str, Any]:
+        """See SharedTraining."""
+        return {**super().entries(), **self._moments.entries()}
 
-    def _counters(self) -> dict[str, float]:
-        steps = {"moment_step": self._moment_step, "moment_offset": self._moment_offset}
-        return {**super()._counters(), **steps}
+    def counters(self) -> dict[str, float]:
+        """See LocalRounds."""
+        return {**super().counters(), **self._moments.counters()}
 
-    def _take_counters(self, state: Mapping[str, Any]) -> None:
-        super()._take_counters(state)
-        self._moment_step, self._moment_offset = int(state["moment_step"]), int(state["moment_offset"])
+    def take_counters(self, state: Mapping[str, Any]) -> None:
+        """See LocalRounds."""
+        super().take_counters(state)
+        self._moments.take_counters(state)
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """See Training."""
         with torch.no_grad():
-            if not self._moments:
-                self._find_moments()
-            super()._enter()
-            for fragment in self._moments.values():
-                fragment.store(fragment.theta)
-            self._set_counts()
+            self._moments.find(self.boundary)
+            super().enter()
+            self._moments.store()
 
-    def _set_counts(self) -> None:
-        """The inner optimizers have made as many steps as the shared moments have seen."""
-        for state in self._counts():
-            if isinstance(state[_STEP], torch.Tensor):
-                state[_STEP].fill_(self._moment_step)
-            else:
-                state[_STEP] = self._moment_step
-
-    def _after_reduction(self, reduction: Reduction) -> None:
+    def after_average(self, average: AverageCall) -> None:
         """Averages the moments whose turn it is; all of them, if newcomers may enter now."""
-        admits = reduction.has_newcomers or self._replica is not None
-        due = [name for name, period in self._periods.items() if admits or self._outer_step % period == 0]
-        self._average_moments(due, reduction.weight)
+        admits = average.has_newcomers or self.loop.replica is not None
+        due = [name for name, period in self._periods.items() if admits or self.loop.outer_step % period == 0]
+        self._average(due, average.weight)
 
-    def _before_newcomers(self) -> None:
-        self._average_moments(list(self._periods), None)
+    def before_newcomers(self) -> None:
+        """See SharedTraining."""
+        self._average(list(self._periods), None)
 
-    def _average_moments(self, names: list[str], weight: float | None) -> None:
+    def _average(self, names: list[str], weight: float | None) -> None:
         """Shared copy and optimizer take the average of the members' moments."""
-        due = [self._moments[name] for name in names]
+        due = self._moments.of(names)
         if not due:
             return
+        run = self.loop.run
         for fragment in due:
-            fragment.read(fragment.theta if self._run is None else fragment.gradient)
-        if self._run is not None:
-            result = self._run.all_reduce(
+            fragment.read(fragment.theta if run is None else fragment.gradient)
+        if run is not None:
+            result = run.all_reduce(
                 [fragment.gradient for fragment in due],
                 [fragment.theta for fragment in due],
                 op="avg",
-                tag=MOMENTS_TAG,
+                tag=tags.MOMENTS,
                 minimum_world=1,
                 up=self._moments_wire.up,
                 down=self._moments_wire.down,
                 weight=weight,
             )
-            self._add_traffic(result)
+            self.loop.traffic.add(result)
             for fragment in due:
                 fragment.store(fragment.theta)
-        self._moment_step = self._inner_step + self._moment_offset
-        self._set_counts()  # a newcomer that came in mid-round has counted more
+        self._moments.set_step(self.loop.inner_step)  # a newcomer that came in mid-round has counted more
+
+
+class _Moments:
+    """The moments of the inner optimizers by name, their shared copies, and the steps that the optimizers count."""
+
+    def __init__(self, model: SharedModel, names: list[str]) -> None:
+        self._model = model
+        self._names = names
+        self._fragments: dict[str, Fragment] = {}
+        self._step = 0  # steps that the optimizer has counted for the shared moments
+        self._offset = 0  # what the optimizer counts beyond the run's inner steps; equal on all peers
+
+    def find(self, inner_step: int) -> None:
+        """Finds the moments, and copies them, unless they were found before. Raises ValueError if there is none."""
+        if self._fragments:
+            return
+        for optimizer in self._model.optimizers:
+            state_of(optimizer)  # makes them, if there are none
+        self._fragments = {name: self._fragment_of(name) for name in self._names}
+        self._step = max((int(state[_STEP]) for state in self._counts()), default=0)
+        self._offset = self._step - inner_step
+
+    def _fragment_of(self, name: str) -> Fragment:
+        optimizers = self._model.optimizers
+        found = [
+            (parameter_name, optimizer.state[parameter][name])
+            for parameter_name, parameter in self._model.named
+            for optimizer in optimizers
+            if name in optimizer.state.get(parameter, {})
+        ]
+        if not found:
+            names = sorted({str(key) for one in optimizers for state in one.state.values() for key in state})
+            raise ValueError(f"the inner optimizer has no moment {name}; allowed: of {', '.join(names)}")
+        fragment = Fragment(found, SGD(), error_feedback=False)
+        fragment.load()
+        return fragment
+
+    def of(self, names: Sequence[str]) -> list[Fragment]:
+        """The shared copies of some moments."""
+        return [self._fragments[name] for name in names]
+
+    def set_step(self, inner_step: int) -> None:
+        """The shared moments belong to this inner step of the run."""
+        self._step = inner_step + self._offset
+        self._set_counts()
+
+    def store(self) -> None:
+        """The inner optimizers take the shared moments, and have made as many steps as these have seen."""
+        for fragment in self._fragments.values():
+            fragment.store(fragment.theta)
+        self._set_counts()
+
+    def _set_counts(self) -> None:
+        for state in self._counts():
+            if isinstance(state[_STEP], torch.Tensor):
+                state[_STEP].fill_(self._step)
+            else:
+                state[_STEP] = self._step
+
+    def _counts(self) -> list[Any]:
+        """The states of the inner optimizers that count steps, one for each parameter."""
+        return [state for optimizer in self._model.optimizers for state in optimizer.state.values() if _STEP in state]
+
+    # ---- the shared state ----
+
+    def entries(self) -> dict[str, Any]:
+        """The shared copies by moment and parameter."""
+        return {
+            f"{name}/{entry.partition('/')[2]}": array
+            for name, fragment in self._fragments.items()
+            for entry, array in fragment.entries().items()
+        }
+
+    def counters(self) -> dict[str, int]:
+        """The numbers of the shared state."""
+        return {"moment_step": self._step, "moment_offset": self._offset}
+
+    def take_counters(self, state: Mapping[str, Any]) -> None:
+        """Takes them over from a state."""
+        self._step, self._offset = int(state["moment_step"]), int(state["moment_offset"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Copies, for a checkpoint."""
+        moments = {name: fragment.tensors(fragment.theta) for name, fragment in self._fragments.items()}
+        return {"moments": moments, **self.counters()}
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Raises KeyError, TypeError, ValueError for what is no state_dict()."""
+        check_state(state, {"moments": Mapping, "moment_step": int, "moment_offset": int})
+        self.find(0)
+        check_tensors(state["moments"], set(self._fragments), "moments")
+        for name, fragment in self._fragments.items():
+            check_tensors(state["moments"][name], fragment.names, name)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over a state_dict() that was checked."""
+        for name, fragment in self._fragments.items():
+            fragment.take(fragment.theta, state["moments"][name])
+        self.take_counters(state)

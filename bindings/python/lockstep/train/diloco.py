@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import torch
 
 from ..types import WireFormat, WireFormatName
-from .flat import Fragment
-from .local_updates import LocalUpdates
+from .agreement import Setting
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
 from .outer import SGD, Nesterov, OuterOptimizer
-from .pipeline import Pieces
-from .strategy import Reduction, Run, Wire
+from .run_loop import Run
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
+
+_OVERLAP = "overlap (0: None, 1: outer, 2: eager)"  # the name of the setting
 
 
-class DiLoCo(LocalUpdates):
+class DiLoCo(Strategy):
     """Trains alone for inner_steps steps, then takes an outer step along the average progress of all peers.
 
         gradient = average of (theta - theta_m)
@@ -32,27 +38,27 @@ class DiLoCo(LocalUpdates):
         et al., "Eager Updates For Overlapped Communication and Computation in DiLoCo", 2025.
         With an overlap all contributions have weights (default 1): a newcomer takes part in the round that begins when
         it enters, with weight 0.
-    The other arguments are those of LocalSGD. Momentum needs memory for one more float32 copy of the parameters, and so
-    does an overlap.
+    inner_steps: steps from one outer step to the next; equal on all peers.
+    wire: a lockstep.train.Wire, or a wire format for both ways.
+    run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
+        of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
+    Memory: that of LocalSGD; momentum needs one more float32 copy of the parameters, and so does an overlap.
     Raises ValueError, TypeError.
 
     Example:
-        >>> with DiLoCo(run, model, optimizer, inner_steps=100, wire="int8") as sync:
-        ...     while sync.inner_step < 10_000:
+        >>> with DiLoCo(run, model, optimizer, inner_steps=100, wire="int8") as strategy:
+        ...     while strategy.inner_step < 10_000:
         ...         loss(model).backward()
         ...         optimizer.step()
         ...         optimizer.zero_grad()
-        ...         info = sync.step()
+        ...         info = strategy.step()
     """
-
-    _fetches_ahead = True
-    _cuts = True
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int = 100,
         outer: OuterOptimizer | None = None,
@@ -67,98 +73,85 @@ class DiLoCo(LocalUpdates):
         rate = outer.settings().get("outer_lr") if isinstance(outer, OuterOptimizer) else None
         if overlap == "eager" and rate is None:
             raise ValueError("overlap is 'eager', which needs a rate; allowed: an outer optimizer with an 'outer_lr'")
-        self._overlap = overlap
-        self._rate = rate or 0.0
-        self._in_flight: Reduction | None = None
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        if overlap is None:
+            super().__init__(
+                _BlockingRounds(parts, inner_steps, outer, Wire.of(wire), fetches_ahead=True, in_pieces=True)
+            )
+        else:
+            share = float(rate or 0.0) if overlap == "eager" else None
+            super().__init__(_OverlappedRounds(parts, inner_steps, outer, Wire.of(wire), share))
+
+
+class _BlockingRounds(AverageRounds):
+    """Rounds without an overlap, which a peer with one must not join."""
+
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), _OVERLAP: 0}
+
+
+class _OverlappedRounds(AverageRounds):
+    """Each reduction goes on during the next round.
+
+    eager_rate: rate of the step that a peer makes at once along its own share of its own progress; None without.
+    """
+
+    def __init__(
+        self, parts: Parts, inner_steps: int, outer: OuterOptimizer, wire: Wire, eager_rate: float | None
+    ) -> None:
+        super().__init__(parts, inner_steps, outer, wire, keeps_begin=True)
+        self._eager_rate = eager_rate
+        self._in_flight: AverageCall | None = None
         self._has_newcomers = False
         self._has_applied = False  # an outer step since the last step()
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=outer,
-            wire=wire,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
+
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), _OVERLAP: 1 if self._eager_rate is None else 2}
+
+    def enter(self) -> None:
+        """See Training."""
+        self._in_flight = None
+        self._has_newcomers = self._has_applied = False
+        super().enter()
+        if self.starts_next:  # a newcomer takes part in the round that begins, with nothing
+            self._launch(self.observation_of(self.model.whole))
 
     def wait(self) -> None:
         """Waits for the reduction in flight, and makes its outer step; see Strategy.wait()."""
-        super().wait()
-        self._settle()
+        if self._in_flight is None:
+            return
+        average, self._in_flight = self._in_flight, None
+        with torch.no_grad():
+            self.loop.end(average)
+        self._has_newcomers = average.has_newcomers
+        if not average.is_void:
+            self.model.whole.step()
+            self.loop.outer_step += 1
+            self._has_applied = True
 
-    # ---- the engine ----
-
-    def _make_fragments(self) -> list[Fragment]:
-        feedback, keeps_begin = self._wire.error_feedback, self._overlap is not None
-        return [Fragment(self._named, self._outer, error_feedback=feedback, keeps_begin=keeps_begin)]
-
-    def _make_pieces(self) -> Pieces | None:
-        return None if self._overlap is not None else super()._make_pieces()
-
-    def _settings(self) -> dict[str, float]:
-        overlap = {None: 0, "outer": 1, "eager": 2}[self._overlap]
-        return {**super()._settings(), "overlap (0: None, 1: outer, 2: eager)": overlap}
-
-    @property
-    def _publishes(self) -> bool:
-        return self._overlap is None and super()._publishes
-
-    def _enter(self) -> None:
-        self._in_flight = None
-        self._has_newcomers = self._has_applied = False
-        super()._enter()
-        if (
-            self._starts_next and self._overlap is not None
-        ):  # a newcomer takes part in the round that begins, with nothing
-            (fragment,) = self._fragments
-            self._launch(self._observation_of(fragment))
-
-    def _store(self) -> None:
-        for fragment in self._fragments:
-            if fragment.begin is None:
-                fragment.store(fragment.theta)
-            else:
-                fragment.begin_at()
-
-    def _after_inner_step(self) -> int | None:
-        if self._overlap is None:
-            return super()._after_inner_step()
-        if self._inner_step % self._inner_steps == 0:
+    def after_inner_step(self) -> int | None:
+        """See LocalRounds."""
+        if self.loop.inner_step % self.inner_steps == 0:
             self._next_round()
         has_applied, self._has_applied = self._has_applied, False
         return 0 if has_applied else None
 
     def _next_round(self) -> None:
         """Ends the round in flight, and begins to reduce what this peer has learnt since."""
-        (fragment,) = self._fragments
-        self._settle()
-        fragment.measure()
-        self._boundary = self._inner_step
-        self._starts_next = True
-        self._end_draws()
-        self._average_buffers()
+        self.wait()
+        average = self.average_of(self.model.whole)
+        average.weight = 1.0 if average.weight is None else average.weight
+        self.boundary = self.loop.inner_step
+        self.starts_next = True
+        self.loop.samplers.end_round()
+        self.loop.average_buffers()
         has_newcomers, self._has_newcomers = self._has_newcomers, False
-        self._admit(has_newcomers)
-        fragment.begin_at(self._rate if self._overlap == "eager" else 0.0, self._world)
-        reduction = self._reduction_of(fragment)
-        reduction.weight = 1.0 if reduction.weight is None else reduction.weight
-        self._launch(reduction)
+        self.loop.admit(has_newcomers)
+        self.model.whole.begin_at(self._eager_rate or 0.0, self.loop.world)
+        self._launch(average)
 
-    def _launch(self, reduction: Reduction) -> None:
-        self._begin(reduction, self._wire, in_background=True)
-        self._in_flight = reduction
-
-    def _settle(self) -> None:
-        """Waits for the reduction in flight, and makes its outer step."""
-        if self._in_flight is None:
-            return
-        reduction, self._in_flight = self._in_flight, None
-        with torch.no_grad():
-            self._end(reduction, self._wire)
-        self._has_newcomers = reduction.has_newcomers and not reduction.is_void
-        if not reduction.is_void:
-            self._fragments[0].step()
-            self._outer_step += 1
-            self._has_applied = True
+    def _launch(self, average: AverageCall) -> None:
+        self.loop.begin(average)
+        self._in_flight = average

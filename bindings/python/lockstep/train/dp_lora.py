@@ -5,20 +5,28 @@ from __future__ import annotations
 import importlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from . import tags
+from .agreement import Setting
 from .arrays import blocks
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
 from .checked import above_0, at_least_0, check_state, number
 from .flat import Fragment
-from .local_updates import LocalUpdates
 from .outer import SGD
+from .run_loop import Run
 from .sharding import Shard, local_of
-from .strategy import GRADIENT_TAG, Reduction, Run, StepInfo, kept_buffers
+from .shared_model import SharedModel, kept_buffers
+from .step_info import StepInfo
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
 
 entropy = os.urandom  # of the noise: bytes that nobody can predict, and no two calls give again
 
@@ -33,7 +41,7 @@ def gaussian(count: int) -> NDArray[np.float64]:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
 
 
-class DPLoRA(LocalUpdates):
+class DPLoRA(Strategy):
     """Trains alone for inner_steps steps, then averages progress that is clipped and hidden in noise.
 
         progress_m = theta - theta_m,  scaled down to a norm of at most clip
@@ -59,25 +67,27 @@ class DPLoRA(LocalUpdates):
     noise_multiplier: at least 0; 0 adds no noise; equal on all peers.
     delta: above 0, below 1; well below 1 / (number of peers). See epsilon().
     outer_lr: rate of the outer step.
-    The other arguments are those of LocalSGD. All peers count alike: step() takes no weight.
+    model, inner, minimum_world, check_every: the module, its optimizer or several, a least number of members, and outer
+        steps between two comparisons of hashes; LocalSGD tells more.
+    All peers count alike: step() takes no weight.
     Raises ValueError, TypeError.
 
     Example:
         >>> adapters = [parameter for name, parameter in model.named_parameters() if "lora" in name]
         >>> inner = torch.optim.AdamW(adapters, lr=1e-3)
-        >>> with DPLoRA(run, model, inner, inner_steps=10, clip=1.0, noise_multiplier=1.0) as sync:
-        ...     while sync.epsilon() < 8:
+        >>> with DPLoRA(run, model, inner, inner_steps=10, clip=1.0, noise_multiplier=1.0) as strategy:
+        ...     while strategy.epsilon() < 8:
         ...         loss(model).backward()
         ...         inner.step()
         ...         inner.zero_grad()
-        ...         sync.step()
+        ...         strategy.step()
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int,
         noise_multiplier: float,
@@ -89,30 +99,13 @@ class DPLoRA(LocalUpdates):
     ) -> None:
         if isinstance(run, Shard):
             raise TypeError("run is a Replica, whose shards do not see the norm of all progress; allowed: no shards")
-        self._clip = above_0(clip, "clip")
-        self._noise = at_least_0(noise_multiplier, "noise_multiplier")
         self._delta = number(delta, "delta", "above 0, below 1")
         if not 0 < self._delta < 1:
             raise ValueError(f"delta is {delta}; allowed: above 0, below 1")
-        self._spent = 0.0
-        self._buffers: dict[str, Any] = {}
-        self._expected = np.zeros(1, np.float32)  # of members; after a reduction, the average over the contributors
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=SGD(outer_lr),
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
-        trained = {name for name, _ in self._named}
-        others = [name for name, p in model.named_parameters() if p.requires_grad and name not in trained]
-        if others:
-            raise ValueError(
-                f"inner has no {', '.join(others)}, which would go to newcomers without noise if they changed; "
-                "allowed: parameters of inner, and parameters with requires_grad=False"
-            )
+        clip, noise = above_0(clip, "clip"), at_least_0(noise_multiplier, "noise_multiplier")
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        self._rounds = _NoisyRounds(parts, inner_steps, SGD(outer_lr), clip, noise)
+        super().__init__(self._rounds)
 
     def step(self, weight: float | None = None) -> StepInfo:
         """Ends an inner step; each inner_steps-th one is an outer step. See Strategy.step(). weight: None.
@@ -136,46 +129,65 @@ class DPLoRA(LocalUpdates):
             accounting = importlib.import_module("dp_accounting.gaussian_mechanism")
         except ImportError as error:
             raise ImportError("epsilon() needs dp-accounting 0.6 or later: pip install dp-accounting") from error
-        if not self._spent:
-            return 0.0
-        return float(accounting.get_epsilon_gaussian(1 / math.sqrt(self._spent), self._delta))
+        spent = self._rounds.spent
+        return float(accounting.get_epsilon_gaussian(1 / math.sqrt(spent), self._delta)) if spent else 0.0
 
-    def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state, with "spent"; see Strategy.global_state_dict()."""
-        return {**super().global_state_dict(), "spent": self._spent}
 
-    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
+class _NoisyRounds(AverageRounds):
+    """Rounds whose progress is clipped and hidden in noise.
+
+    spent: sum over the rounds of 1 / (noise_multiplier**2), as far as a round had the noise that it should have.
+    """
+
+    def __init__(self, parts: Parts, inner_steps: int, outer: SGD, clip: float, noise: float) -> None:
+        super().__init__(parts, inner_steps, outer, Wire())
+        self.spent = 0.0
+        self._clip = clip
+        self._noise = noise
+        self._buffers: dict[str, Any] = {}
+        self.loop.buffers.are_averaged = False  # they would tell of a peer's data without noise, so they stay
+        self._expected = np.zeros(1, np.float32)  # of members; after a reduction, the average over the contributors
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Training; with "spent"."""
+        return {**super().state_dict(), "spent": self.spent}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See Training."""
         check_state(state, {"spent": float})
         if not state["spent"] >= 0:
             raise ValueError(f"spent is {state['spent']}; allowed: at least 0")
-        super().load_global_state_dict(state)
-        self._spent = state["spent"]
+        super().load_state_dict(state)
+        self.spent = state["spent"]
 
-    # ---- the engine ----
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), "clip": self._clip, "noise_multiplier": self._noise}
 
-    def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), "clip": self._clip, "noise_multiplier": self._noise}
+    def counters(self) -> dict[str, float]:
+        """See LocalRounds."""
+        return {**super().counters(), "spent": self.spent}
 
-    def _counters(self) -> dict[str, float]:
-        return {**super()._counters(), "spent": self._spent}
+    def take_counters(self, state: Mapping[str, Any]) -> None:
+        """See LocalRounds."""
+        super().take_counters(state)
+        self.spent = float(state["spent"])
 
-    def _take_counters(self, state: Mapping[str, Any]) -> None:
-        super()._take_counters(state)
-        self._spent = float(state["spent"])
+    def enter(self) -> None:
+        """See Training."""
+        super().enter()
+        self._buffers = _copies_of_buffers(self.model)
 
-    def _enter(self) -> None:
-        super()._enter()
-        self._buffers = self._copies_of_buffers()
-
-    def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
+    def average_of(self, fragment: Fragment, number: int = 0) -> AverageCall:
         """The average of noisy progress: drawn once, so an attempt that is repeated tells nothing new."""
         self._check_buffers()
-        self._hide(fragment)
-        self._expected[0] = self._world
-        return Reduction([fragment.gradient, self._expected], None, GRADIENT_TAG + number, None)
+        fragment.measure()
+        self.hide(fragment)
+        self._expected[0] = self.loop.world
+        return AverageCall([fragment.gradient, self._expected], None, self.wire, tags.PROGRESS + number)
 
-    def _hide(self, fragment: Fragment) -> None:
+    def hide(self, fragment: Fragment) -> None:
+        """Clips the progress of a fragment, and adds this peer's share of the noise."""
         gradient = fragment.gradient
         squares = math.fsum(
             square for part in blocks(gradient.size) for square in np.square(gradient[part], dtype=np.float64).tolist()
@@ -184,38 +196,36 @@ class DPLoRA(LocalUpdates):
             raise FloatingPointError("this peer's progress is infinite or NaN; nothing has left the peer")
         norm = math.sqrt(squares)
         scale = self._clip / norm * (1 - 2.0**-22) if norm > self._clip else 1.0  # less what rounding may add
-        deviation = self._noise * self._clip / math.sqrt(self._world)
+        deviation = self._noise * self._clip / math.sqrt(self.loop.world)
         for part in blocks(gradient.size):
             hidden = gradient[part].astype(np.float64) * scale
             if deviation:
                 hidden += gaussian(hidden.size) * deviation
             gradient[part] = hidden
 
-    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+    def step_of(self, fragment: Fragment, average: AverageCall) -> None:
         """Also counts what the round has told.
 
         Each of the k contributors has added a variance of (noise_multiplier * clip)**2 / n, where n is the number of
         members that it expected. With equal n, the sum has k / n of the wanted variance; else at least k / (average n).
         """
-        contributors = 1 if reduction.result is None else reduction.result.world_size
+        contributors = 1 if average.result is None else average.result.world_size
         if self._noise:
-            self._spent += float(self._expected[0]) / (contributors * self._noise * self._noise)
+            self.spent += float(self._expected[0]) / (contributors * self._noise * self._noise)
         else:
-            self._spent = math.inf
-        super()._step_of(fragment, reduction)
-
-    def _average_buffers(self) -> None:
-        """Buffers would tell of a peer's data without noise, so they stay."""
-
-    def _copies_of_buffers(self) -> dict[str, Any]:
-        named = [(name, local_of(self._model.get_buffer(name))) for name in kept_buffers(self._model)]
-        return {name: buffer.cpu().contiguous().clone().reshape(-1).view(torch.uint8) for name, buffer in named}
+            self.spent = math.inf
+        super().step_of(fragment, average)
 
     def _check_buffers(self) -> None:
         """A newcomer would get buffers that have changed."""
-        for name, buffer in self._copies_of_buffers().items():
+        for name, buffer in _copies_of_buffers(self.model).items():
             if name not in self._buffers or not torch.equal(buffer, self._buffers[name]):
                 raise RuntimeError(
                     f"buffer {name} has changed, and would tell newcomers of this peer's data without noise; nothing "
                     "has left the peer. Allowed: buffers that stay, such as those of a batch norm after eval()"
                 )
+
+
+def _copies_of_buffers(model: SharedModel) -> dict[str, Any]:
+    named = [(name, local_of(model.module.get_buffer(name))) for name in kept_buffers(model.module)]
+    return {name: buffer.cpu().contiguous().clone().reshape(-1).view(torch.uint8) for name, buffer in named}

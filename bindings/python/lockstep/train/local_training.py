@@ -9,30 +9,37 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..errors import Error, InvalidArgument, Mismatch
+from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId, WireFormat, WireFormatName
+from . import tags
 from .agreement import Setting
-from .arrays import Bytes, Floats
-from .checked import check_state, check_tensors
-from .checked_exchange import CheckedExchange, check_exchange, kind_of
+from .arrays import Bytes
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
+from .checked import check_state
+from .checked_exchange import CheckedExchange, check_exchange
 from .exchange import Averaging, Contribution, Gathering, Round
 from .flat import Fragment
-from .local_updates import LocalUpdates
-from .outer import OuterOptimizer
-from .strategy import GRADIENT_TAG, Reduction, Run, Wire
+from .local_rounds import GatherRounds, LocalRounds
+from .outer import NoSteps
+from .run_loop import Run
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
 
 _HEADER = np.dtype(  # of a gathered block; type: that of the elements that follow, as numpy writes it, such as <f4
     [("has_newcomers", "u1"), ("has_weight", "u1"), ("type", "S6"), ("weight", "<f8")]
 )
 
 
-class LocalTraining(LocalUpdates):
+class LocalTraining(Strategy):
     """Trains alone for inner_steps steps, then makes the outer step of an exchange of your own.
 
     exchange: an Averaging or a Gathering. What it keeps belongs to this strategy: make a new one for each.
     inner_steps: steps from one outer step to the next; equal on all peers.
-    wire: of an Averaging: a lockstep.torch.Wire without error feedback, or a wire format for both ways.
-    run, model, inner, minimum_world, check_every: as in LocalSGD.
+    wire: of an Averaging: a lockstep.train.Wire without error feedback, or a wire format for both ways.
+    run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
+        of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
     Errors are those of every strategy. An error that apply() raises leaves the parameters as apply() has left them, so
     it must check before it changes something, and raise on all peers alike.
     Raises ValueError, TypeError.
@@ -58,90 +65,87 @@ class LocalTraining(LocalUpdates):
         minimum_world: int = 0,
         check_every: int = 10,
     ) -> None:
-        if Wire.of(wire).error_feedback:
+        wire = Wire.of(wire)
+        if wire.error_feedback:
             raise ValueError(
                 "wire has error_feedback, whose errors only a sum of progress makes good; allowed: without"
             )
-        if isinstance(exchange, Gathering) and Wire.of(wire) != Wire():
+        if isinstance(exchange, Gathering) and wire != Wire():
             raise ValueError("wire is for averages, and the exchange is a Gathering; allowed: wire='native'")
         check_exchange(exchange)
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=_Applied(),
-            wire=wire,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
-        self._exchange = CheckedExchange(exchange, self._fragments[0].theta.size)
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        if isinstance(exchange, Gathering):
+            super().__init__(_GatheredRounds(parts, inner_steps, exchange))
+        else:
+            super().__init__(_AveragedRounds(parts, inner_steps, exchange, wire))
 
-    def global_state_dict(self) -> dict[str, Any]:
-        """A copy of the shared state, with "exchange": its arrays as tensors; see Strategy.global_state_dict()."""
-        arrays = {name: torch.from_numpy(array.copy()) for name, array in self._exchange.arrays.items()}
-        return {**super().global_state_dict(), "exchange": arrays}
 
-    def load_global_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Takes over a global_state_dict(); see Strategy.load_global_state_dict()."""
+class _ExchangeRounds(LocalRounds):
+    """Rounds whose outer step an exchange makes; its arrays are part of the shared state."""
+
+    exchange: CheckedExchange
+
+    def state_dict(self) -> dict[str, Any]:
+        """See Training; with "exchange": its arrays as tensors."""
+        return {**super().state_dict(), "exchange": self.exchange.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """See Training."""
         check_state(state, {"exchange": Mapping})
-        given = {name: tensor.numpy() for name, tensor in state["exchange"].items()}
-        check_tensors(given, set(self._exchange.arrays), "exchange")
-        for name in given:
-            own = self._exchange.arrays.get(name)
-            if own is None or own.shape != given[name].shape or own.dtype != given[name].dtype:
-                allowed = "no such array" if own is None else kind_of(own)
-                raise ValueError(f"{name} of the state's exchange is {kind_of(given[name])}; allowed: {allowed}")
-        super().load_global_state_dict(state)
-        for name, array in self._exchange.arrays.items():
-            np.copyto(array, given[name])
-        self._exchange.forget()
+        self.exchange.check(state["exchange"])
+        super().load_state_dict(state)
+        self.exchange.load_state_dict(state["exchange"])
 
-    # ---- the engine ----
+    def enter(self) -> None:
+        """See Training."""
+        before = self.loop.outer_step
+        super().enter()
+        if self.loop.outer_step != before:
+            self.exchange.forget()
 
-    def _enter(self) -> None:
-        before = self._outer_step
-        super()._enter()
-        if self._outer_step != before:
-            self._exchange.forget()
+    def entries(self) -> dict[str, Any]:
+        """See SharedTraining."""
+        return {**super().entries(), **self.exchange.entries()}
 
-    def _shared(self) -> dict[str, Any]:
-        return {**super()._shared(), **{f"exchange/{name}": array for name, array in self._exchange.arrays.items()}}
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), **self.exchange.settings()}
 
-    def _all_settings(self, settings: Mapping[str, float], entries: Mapping[str, Any]) -> dict[str, Setting]:
-        return {**super()._all_settings(settings, entries), **self._exchange.settings()}
 
-    def _about(self) -> Round:
-        return Round(self._outer_step, self._own_id, self._weight)
+class _AveragedRounds(_ExchangeRounds, AverageRounds):
+    """Rounds of an Averaging."""
 
-    def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
-        given = self._exchange.contribution(fragment.gradient, self._about())
-        weight, self._weight = self._weight, None
-        return Reduction([given], weight, GRADIENT_TAG + number, None)
+    def __init__(self, parts: Parts, inner_steps: int, exchange: Averaging, wire: Wire) -> None:
+        AverageRounds.__init__(self, parts, inner_steps, NoSteps(), wire)
+        self.exchange = CheckedExchange(exchange, self.model.whole.theta.size)
 
-    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
-        about = Round(self._outer_step, self._own_id, reduction.weight)
-        self._exchange.apply(fragment.theta, reduction.arrays[0], about)
-
-    def _after_inner_step(self) -> int | None:
-        if not self._exchange.gathers:
-            return super()._after_inner_step()
-        if self._inner_step % self._inner_steps:
-            return None
-        try:
-            has_newcomers = self._gather_round(self._fragments[0])
-        except Error:  # the next step tries again
-            self._inner_step -= 1
-            raise
-        self._end_gathering(has_newcomers)
-        return 0
-
-    def _gather_round(self, fragment: Fragment) -> bool:
-        """Returns whether a contributor has seen newcomers."""
+    def average_of(self, fragment: Fragment, number: int = 0) -> AverageCall:
+        """See AverageRounds."""
         fragment.measure()
-        about = self._about()
-        block = self._block_of(self._exchange.contribution(fragment.gradient, about))
-        gathered = sorted(self._gather(block, self._exchange.most_bytes + _HEADER.itemsize))
+        about = Round(self.loop.outer_step, self.loop.own_id, self.weight)
+        given = self.exchange.contribution(fragment.gradient, about)
+        return AverageCall([given], self.take_weight(), self.wire, tags.PROGRESS + number)
+
+    def step_of(self, fragment: Fragment, average: AverageCall) -> None:
+        """See AverageRounds."""
+        about = Round(self.loop.outer_step, self.loop.own_id, average.weight)
+        self.exchange.apply(fragment.theta, average.arrays[0], about)
+
+
+class _GatheredRounds(_ExchangeRounds, GatherRounds):
+    """Rounds of a Gathering."""
+
+    def __init__(self, parts: Parts, inner_steps: int, exchange: Gathering) -> None:
+        GatherRounds.__init__(self, parts, inner_steps)
+        self.model.fragments = [Fragment(self.model.named, NoSteps(), error_feedback=False)]
+        self.exchange = CheckedExchange(exchange, self.model.whole.theta.size)
+
+    def step_with_peers(self, fragment: Fragment) -> bool:
+        """See GatherRounds."""
+        fragment.measure()
+        about = Round(self.loop.outer_step, self.loop.own_id, self.weight)
+        block = self._block_of(self.exchange.contribution(fragment.gradient, about))
+        gathered = sorted(self.loop.gather(block, self.exchange.most_bytes + _HEADER.itemsize))
         contributions = [_contribution_of(peer, block, *gathered[0]) for peer, block in gathered]
         with_weight = [one.peer for one in contributions if one.weight is not None]
         without = [one.peer for one in contributions if one.weight is None]
@@ -150,16 +154,16 @@ class LocalTraining(LocalUpdates):
                 f"peer {with_weight[0]} has called step() with a weight, and peer {without[0]} without one; allowed: "
                 "all with, or all without"
             )
-        self._exchange.apply(fragment.theta, contributions, about)
-        self._weight = None
+        self.exchange.apply(fragment.theta, contributions, about)
+        self.weight = None
         return any(bool(_header_of(block)["has_newcomers"]) for _, block in gathered)
 
     def _block_of(self, given: NDArray[Any]) -> Bytes:
         header = np.zeros(1, _HEADER)
-        header["has_newcomers"] = self._sees_newcomers()
-        header["has_weight"] = self._weight is not None
+        header["has_newcomers"] = self.loop.sees_newcomers()
+        header["has_weight"] = self.weight is not None
         header["type"] = given.dtype.str.encode()
-        header["weight"] = self._weight or 0.0
+        header["weight"] = self.weight or 0.0
         return np.concatenate([header.view(np.uint8), given.view(np.uint8)])
 
 
@@ -188,20 +192,3 @@ def _contribution_of(peer: PeerId, block: Bytes, first: PeerId, first_block: Byt
     if dtype.kind not in "biufc" or data.size % dtype.itemsize:
         raise Mismatch(f"peer {peer} has sent {data.size} bytes, which are no elements of type {kind}")
     return Contribution(peer, data.copy().view(dtype), float(header["weight"]) if header["has_weight"] else None)
-
-
-class _Applied(OuterOptimizer):
-    """Stands for an exchange where an outer optimizer is wanted, and makes no step."""
-
-    @property
-    def has_momentum(self) -> bool:
-        """False: the exchange keeps its own arrays."""
-        return False
-
-    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
-        """Makes no step: the exchange makes it."""
-        raise NotImplementedError("an exchange makes its own outer step")
-
-    def settings(self) -> Mapping[str, float]:
-        """None here: LocalTraining compares those of the exchange, under names of their own."""
-        return {}

@@ -12,12 +12,18 @@ import torch
 from .. import _lockstep as native
 from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId
+from .agreement import Setting
 from .arrays import Bytes, Floats, blocks, exact
 from .checked import above_0, number, whole_number
 from .codec.philox import halves, philox
-from .local_updates import LocalUpdates
+from .flat import Fragment
+from .local_rounds import GatherRounds
 from .outer import SGD
-from .strategy import AllParameters, Run, StepInfo
+from .run_loop import Run
+from .shared_model import AllParameters
+from .step_info import StepInfo
+from .strategy import Strategy
+from .training import Parts
 
 PER_OCTAVE = 8  # codes
 LARGEST = 127
@@ -79,7 +85,7 @@ class Directions:
             yield part, values
 
 
-class JustOneByte(LocalUpdates):
+class JustOneByte(Strategy):
     """Trains without gradients: each peer sends one byte for each random direction along which it has tried its loss.
 
         slope = (loss(theta + eps * z) - loss(theta - eps * z)) / (2 * eps)
@@ -93,7 +99,8 @@ class JustOneByte(LocalUpdates):
     A slope travels as its sign and one of 127 sizes, 8 per octave from 0.00195 to 107.6: at most 4.4 % beside the
     slope. A larger slope counts as 107.6, one below 0.00098 as 0.
 
-    run, minimum_world, check_every: as in LocalSGD.
+    run, minimum_world, check_every: a run or None, a least number of members, and steps between two comparisons of
+        hashes; LocalSGD tells more.
     model: all its parameters that need gradients are trained: float32, bfloat16 or float16, on any device. The shared
         copy is float32, in the memory of the host: 2 times the size of the model. In bfloat16 a change below 0.4 % of a
         parameter is lost in the model, so eps has to be as large.
@@ -105,16 +112,16 @@ class JustOneByte(LocalUpdates):
 
     Example:
         >>> with lockstep.connect("env:LOCKSTEP_COORDINATOR", wait=False) as run:
-        ...     with JustOneByte(run, model, lr=1e-4) as sync:
-        ...         while sync.inner_step < 10_000:
-        ...             x, y = batch(sync.inner_step)
-        ...             sync.step(lambda: loss(model(x), y))
+        ...     with JustOneByte(run, model, lr=1e-4) as strategy:
+        ...         while strategy.inner_step < 10_000:
+        ...             x, y = batch(strategy.inner_step)
+        ...             strategy.step(lambda: loss(model(x), y))
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
+        model: torch.nn.Module,
         *,
         lr: float,
         eps: float = 1e-3,
@@ -123,18 +130,10 @@ class JustOneByte(LocalUpdates):
         minimum_world: int = 0,
         check_every: int = 100,
     ) -> None:
-        self._eps = above_0(eps, "eps")
-        self._samples = whole_number(samples, "samples", 1)
-        self._seed = whole_number(seed, "seed", 0)
-        super().__init__(
-            run,
-            model,
-            AllParameters(model),
-            inner_steps=1,
-            outer=SGD(lr),
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
+        eps, samples, seed = above_0(eps, "eps"), whole_number(samples, "samples", 1), whole_number(seed, "seed", 0)
+        parts = Parts(run, model, AllParameters(model), minimum_world, check_every)
+        self._rounds = _SlopeRounds(parts, SGD(lr), eps, samples, seed)
+        super().__init__(self._rounds)
 
     def step(self, loss: Callable[[], Any]) -> StepInfo:  # type: ignore[override]  # there is no inner optimizer
         """Makes a step of the run: an inner and an outer step at once.
@@ -149,45 +148,57 @@ class JustOneByte(LocalUpdates):
         if not callable(loss):
             raise TypeError(f"loss is {loss!r}; allowed: a function without arguments that returns the loss")
         with torch.no_grad():
-            codes = self._try(loss)
-            begin = self._now()
-            block = np.concatenate([np.array([self._sees_newcomers()], np.uint8), codes])
-            gathered = self._gather(block, block.size)
-            contributions = [(peer, _codes_of(peer, one, self._samples)) for peer, one in gathered]
-            self._learn(contributions)
-            self._inner_step += 1
-            self._end_gathering(any(bool(one[0]) for _, one in gathered))
-            self._offer()
-        return self._info(self._now() - begin, True)
+            self._rounds.try_directions(loss)
+        return super().step()
 
-    # ---- the engine ----
 
-    def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), "eps": self._eps, "samples": self._samples, "seed": self._seed}
+class _SlopeRounds(GatherRounds):
+    """Rounds of one step, in which peers send the slopes of their loss along random directions."""
 
-    def _try(self, loss: Callable[[], Any]) -> Bytes:
-        """The codes of the slopes of this peer's loss; leaves the shared parameters in the model."""
-        directions = Directions(self._own_id, self._seed)
+    def __init__(self, parts: Parts, outer: SGD, eps: float, samples: int, seed: int) -> None:
+        super().__init__(parts, 1)
+        self.model.fragments = [Fragment(self.model.named, outer, error_feedback=False)]
+        self._outer = outer
+        self._eps = eps
+        self._samples = samples
+        self._seed = seed
+        self._codes = np.zeros(samples, np.uint8)  # of the slopes of this peer's loss, for the next outer step
+
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        numbers = {"eps": self._eps, "samples": self._samples, "seed": self._seed}
+        return {**super().settings(), **self._outer.settings(), **numbers}
+
+    def try_directions(self, loss: Callable[[], Any]) -> None:
+        """Measures the slopes of this peer's loss; leaves the shared parameters in the model."""
+        directions = Directions(self.loop.own_id, self._seed)
         try:
-            return np.array([self._slope(loss, directions, sample) for sample in range(self._samples)], np.uint8)
+            slopes = [self._slope(loss, directions, sample) for sample in range(self._samples)]
         finally:
-            self._store()
+            self.model.store()
+        self._codes = np.array(slopes, np.uint8)
 
     def _slope(self, loss: Callable[[], Any], directions: Directions, sample: int) -> int:
-        (fragment,) = self._fragments
+        fragment = self.model.whole
         theta, moved = fragment.theta, fragment.gradient
         losses = []
         for eps in (np.float32(self._eps), np.float32(-self._eps)):
             with exact():
-                for part, change in directions.times(eps, theta.size, sample, self._outer_step):
+                for part, change in directions.times(eps, theta.size, sample, self.loop.outer_step):
                     np.add(theta[part], change, out=moved[part])
             fragment.store(moved)
             losses.append(_number_of(loss()))
         return encode((losses[0] - losses[1]) / (2 * self._eps))
 
-    def _learn(self, contributions: Sequence[tuple[PeerId, Bytes]]) -> None:
+    def step_with_peers(self, fragment: Fragment) -> bool:
+        """See GatherRounds."""
+        block = np.concatenate([np.array([self.loop.sees_newcomers()], np.uint8), self._codes])
+        gathered = self.loop.gather(block, block.size)
+        self._learn(fragment, [(peer, _codes_of(peer, one, self._samples)) for peer, one in gathered])
+        return any(bool(one[0]) for _, one in gathered)
+
+    def _learn(self, fragment: Fragment, contributions: Sequence[tuple[PeerId, Bytes]]) -> None:
         """The outer step along the directions of all peers, times their slopes, in the order of peers and samples."""
-        (fragment,) = self._fragments
         gradient = fragment.gradient
         gradient.fill(0)
         with exact():
@@ -195,7 +206,7 @@ class JustOneByte(LocalUpdates):
                 directions = Directions(peer, self._seed)
                 for sample, slope in enumerate(map(decode, codes.tolist())):
                     if slope:
-                        for part, product in directions.times(slope, gradient.size, sample, self._outer_step):
+                        for part, product in directions.times(slope, gradient.size, sample, self.loop.outer_step):
                             np.add(gradient[part], product, out=gradient[part])
             np.divide(gradient, np.float32(len(contributions) * self._samples), out=gradient)
         fragment.step()

@@ -117,6 +117,23 @@ class Nesterov(OuterOptimizer):
         return {"outer_lr": self.lr, "outer_momentum": self.momentum}
 
 
+class NoSteps(OuterOptimizer):
+    """Stands where an optimizer is wanted, and makes no step: what has the shared parameters makes its own."""
+
+    @property
+    def has_momentum(self) -> bool:
+        """False."""
+        return False
+
+    def step(self, theta: Floats, momentum: Floats | None, gradient: Floats) -> None:
+        """Raises NotImplementedError."""
+        raise NotImplementedError("this strategy makes its outer steps itself")
+
+    def settings(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+
 def steps_into(outer: OuterOptimizer) -> SGD | Nesterov | None:
     """The optimizer, if it is one whose step works element by element in native code."""
     return outer if type(outer) in (SGD, Nesterov) else None  # type: ignore[return-value]  # not one derived from them

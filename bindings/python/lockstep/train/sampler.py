@@ -62,7 +62,7 @@ class RunSampler:
         self._own: list[Range] = []
         self._begin = 0  # inner step of the run at which the own slice begins
         self._sync = sync
-        self._shard, self._shards = sync._attach(self)
+        self._shard, self._shards = sync.add_sampler(self)
         if self._length < self._shards:
             raise ValueError(f"data has {self._length} samples for {self._shards} shards; allowed: at least as many")
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from .. import _lockstep as native
 from ..types import WireFormat, WireFormatName
+from . import tags
+from .agreement import Setting
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
 from .checked import number, whole_number
 from .codec.sketch import CHUNK, Sketch
 from .flat import Fragment
 from .host_parameters import HeldModel
-from .local_updates import LocalUpdates
 from .outer import SGD
-from .strategy import GRADIENT_TAG, Reduction, Run, Wire
+from .run_loop import Run
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
 
 _PIECE = 64 * CHUNK  # elements that are measured or applied at once: they stay in the cache
 
 
-class SketchedSGD(LocalUpdates):
+class SketchedSGD(Strategy):
     """Trains alone for inner_steps steps, then takes an outer step along the average sketch of all peers' progress.
 
         theta = theta - outer_lr * unsketch(average of sketch(theta - theta_m))
@@ -33,23 +40,26 @@ class SketchedSGD(LocalUpdates):
     outer_lr: rate of the outer step.
     wire: a lockstep.train.Wire without error feedback, or a wire format for both ways.
     seed: of the hash functions, 0 to 2**53; equal on all peers.
-    The other arguments are those of LocalSGD. The progress of a world of one is sketched, too.
+    inner_steps: steps from one outer step to the next; equal on all peers.
+    run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
+        of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
+    The progress of a world of one is sketched, too.
     Raises ValueError, TypeError.
 
     Example:
-        >>> with SketchedSGD(run, model, optimizer, inner_steps=20, ratio=10, wire="int8") as sync:
-        ...     while sync.inner_step < 1000:
+        >>> with SketchedSGD(run, model, optimizer, inner_steps=20, ratio=10, wire="int8") as strategy:
+        ...     while strategy.inner_step < 1000:
         ...         loss(model).backward()
         ...         optimizer.step()
         ...         optimizer.zero_grad()
-        ...         sync.step()
+        ...         strategy.step()
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int = 20,
         ratio: float = 10,
@@ -59,66 +69,48 @@ class SketchedSGD(LocalUpdates):
         minimum_world: int = 0,
         check_every: int = 10,
     ) -> None:
-        self._ratio = number(ratio, "ratio", f"1 to {CHUNK}")
-        if not 1 <= self._ratio <= CHUNK:
+        if not 1 <= number(ratio, "ratio", f"1 to {CHUNK}") <= CHUNK:
             raise ValueError(f"ratio is {ratio}; allowed: 1 to {CHUNK}")
-        self._seed = whole_number(seed, "seed", 0)
-        self._is_stored = False  # the model has the shared parameters
-        outer = SGD(outer_lr)
-        self._outer_lr = outer.lr
         if Wire.of(wire).error_feedback:
             raise ValueError("wire has error_feedback, but what one sketch has lost fits no other; allowed: without")
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=outer,
-            wire=wire,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
-        pinned = any(parameter.device.type == "cuda" for _, parameter in self._named)
-        self._sketch = Sketch(self._fragments[0].theta.size, self._ratio, self._seed, pinned)
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        seed = whole_number(seed, "seed", 0)
+        super().__init__(_SketchedRounds(parts, inner_steps, SGD(outer_lr), Wire.of(wire), float(ratio), seed))
 
-    # ---- the engine ----
 
-    def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), "ratio": self._ratio, "seed": self._seed}
+class _SketchedRounds(AverageRounds):
+    """Rounds whose outer step goes along an average of sketches. ratio: elements per bucket."""
 
-    def _after_inner_step(self) -> int | None:
-        if self._inner_step % self._inner_steps:
-            return None
-        (fragment,) = self._fragments
-        self._is_stored = False
-        self._end_round(fragment, self._reduction_of(fragment))
-        if not self._is_stored:
-            fragment.store(fragment.theta)
-        return 0
+    def __init__(self, parts: Parts, inner_steps: int, outer: SGD, wire: Wire, ratio: float, seed: int) -> None:
+        super().__init__(parts, inner_steps, outer, wire)
+        self._ratio = ratio
+        self._seed = seed
+        self._lr = float(np.float32(outer.lr))
+        self._sketch = Sketch(self.model.whole.theta.size, ratio, seed, self.model.pinned)
 
-    def _sync(self) -> None:
-        super()._sync()
-        self._is_stored = False
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), "ratio": self._ratio, "seed": self._seed}
 
-    def _reduction_of(self, fragment: Fragment, number: int = 0) -> Reduction:
+    def average_of(self, fragment: Fragment, number: int = 0) -> AverageCall:
+        """See AverageRounds."""
         held, theta = HeldModel(fragment), fragment.theta
         progress = np.empty(min(_PIECE, theta.size), np.float32)
         for begin in range(0, theta.size, _PIECE):
             piece = slice(begin, min(begin + _PIECE, theta.size))
             for part, now in held.overlaps(piece):
                 native.difference(progress[part.start - begin : part.stop - begin], theta[part], now)
-            self._sketch.take(progress[: piece.stop - begin], self._outer_step, begin)
-        weight, self._weight = self._weight, None
-        return Reduction([self._sketch.buckets], weight, GRADIENT_TAG + number, None)
+            self._sketch.take(progress[: piece.stop - begin], self.loop.outer_step, begin)
+        return AverageCall([self._sketch.buckets], self.take_weight(), self.wire, tags.PROGRESS + number)
 
-    def _step_of(self, fragment: Fragment, reduction: Reduction) -> None:
+    def step_of(self, fragment: Fragment, average: AverageCall) -> None:
+        """See AverageRounds."""
         held, theta = HeldModel(fragment), fragment.theta
-        lr = float(np.float32(self._outer_lr))
-        average = np.empty(min(_PIECE, theta.size), np.float32)
+        step = np.empty(min(_PIECE, theta.size), np.float32)
         for begin in range(0, theta.size, _PIECE):
             piece = slice(begin, min(begin + _PIECE, theta.size))
-            self._sketch.give(average[: piece.stop - begin], self._outer_step, begin)
+            self._sketch.give(step[: piece.stop - begin], self.loop.outer_step, begin)
             for part, now in held.overlaps(piece, reads=held.can_be_stored):
-                step = average[part.start - begin : part.stop - begin]
-                native.sgd_step(theta[part], step, lr, now if held.can_be_stored else None)
-        self._is_stored = held.can_be_stored
+                along = step[part.start - begin : part.stop - begin]
+                native.sgd_step(theta[part], along, self._lr, now if held.can_be_stored else None)
+        self.model.is_stored = held.can_be_stored

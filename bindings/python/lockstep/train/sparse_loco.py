@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+import torch
 
 from .. import _lockstep as native
+from .agreement import Setting
 from .checked import number, whole_number
 from .codec.sparse import LONGEST_CHUNK, SparseCodec
 from .codec.sparse_average import SparseAverage
 from .flat import Fragment
 from .host_parameters import HeldModel
 from .outer import SGD
-from .sparse_updates import SparseUpdates
-from .strategy import Run
+from .run_loop import Run
+from .sparse_rounds import SparseRounds
+from .strategy import Strategy
+from .training import Parts
 
 
-class SparseLoCo(SparseUpdates):
+class SparseLoCo(Strategy):
     """Trains alone for inner_steps steps, then takes an outer step along the largest elements of all peers' progress.
 
         error_m = ef_decay * error_m + (theta - theta_m)
@@ -42,7 +48,9 @@ class SparseLoCo(SparseUpdates):
         paper's equation.
     clip_to_median: whether what a peer sends of a parameter is scaled down to the median of all peers' norms for this
         parameter: no peer can take a step much larger than the others'.
-    The other arguments are those of LocalSGD. All numbers are equal on all peers. With step(weight), an element counts
+    run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
+        of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
+    All numbers are equal on all peers. With step(weight), an element counts
     with the weight of its sender; a contribution of weight 0 stays in the error of its sender.
 
     The error belongs to a peer, and newcomers begin with 0. The error changes when an outer step is made, and only
@@ -54,19 +62,19 @@ class SparseLoCo(SparseUpdates):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with SparseLoCo(run, model, optimizer, inner_steps=30, density=1 / 32) as sync:
-        ...     while sync.inner_step < 10_000:
+        >>> with SparseLoCo(run, model, optimizer, inner_steps=30, density=1 / 32) as strategy:
+        ...     while strategy.inner_step < 10_000:
         ...         loss(model).backward()
         ...         optimizer.step()
         ...         optimizer.zero_grad()
-        ...         sync.step()
+        ...         strategy.step()
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int = 30,
         density: float = 1 / 64,
@@ -78,66 +86,85 @@ class SparseLoCo(SparseUpdates):
         minimum_world: int = 0,
         check_every: int = 10,
     ) -> None:
-        self._density = number(density, "density", "above 0, at most 1")
-        if not 0 < self._density <= 1:
-            raise ValueError(f"density is {density}; allowed: above 0, at most 1")
-        self._chunk = whole_number(chunk, "chunk", 1)
-        if self._chunk > LONGEST_CHUNK:
-            raise ValueError(f"chunk is {chunk}; allowed: 1 to {LONGEST_CHUNK}")
-        self._ef_decay = number(ef_decay, "ef_decay", "0 to 1")
-        if not 0 <= self._ef_decay <= 1:
-            raise ValueError(f"ef_decay is {ef_decay}; allowed: 0 to 1")
-        if aggregate not in ("mean_present", "mean"):
-            raise ValueError(f"aggregate is {aggregate!r}; allowed: 'mean_present', 'mean'")
-        if not isinstance(clip_to_median, bool):
-            raise TypeError(f"clip_to_median is {clip_to_median!r}; allowed: a bool")
-        self._aggregate = aggregate
-        self._clips = clip_to_median
-        outer = SGD(outer_lr)
-        self._outer_lr = outer.lr
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=outer,
-            minimum_world=minimum_world,
-            check_every=check_every,
-        )
-        sizes = {name: math.prod(shape) for name, shape in self._fragments[0].shapes.items()}
-        self._codec = SparseCodec.of_runs(sizes, density=self._density, chunk=self._chunk)
-        self._average = SparseAverage(counts_absent=aggregate == "mean", clips=clip_to_median)
+        numbers = _Numbers(density, chunk, ef_decay, aggregate, clip_to_median)
+        parts = Parts(run, model, inner, minimum_world, check_every)
+        super().__init__(_LargestRounds(parts, inner_steps, SGD(outer_lr), numbers))
 
-    # ---- the engine ----
 
-    def _settings(self) -> dict[str, float]:
+@dataclass(frozen=True)
+class _Numbers:
+    """Arguments of SparseLoCo. Raises TypeError, ValueError."""
+
+    density: float
+    chunk: int
+    ef_decay: float
+    aggregate: Literal["mean_present", "mean"]
+    clip_to_median: bool
+
+    def __post_init__(self) -> None:
+        if not 0 < number(self.density, "density", "above 0, at most 1") <= 1:
+            raise ValueError(f"density is {self.density}; allowed: above 0, at most 1")
+        if whole_number(self.chunk, "chunk", 1) > LONGEST_CHUNK:
+            raise ValueError(f"chunk is {self.chunk}; allowed: 1 to {LONGEST_CHUNK}")
+        if not 0 <= number(self.ef_decay, "ef_decay", "0 to 1") <= 1:
+            raise ValueError(f"ef_decay is {self.ef_decay}; allowed: 0 to 1")
+        if self.aggregate not in ("mean_present", "mean"):
+            raise ValueError(f"aggregate is {self.aggregate!r}; allowed: 'mean_present', 'mean'")
+        if not isinstance(self.clip_to_median, bool):
+            raise TypeError(f"clip_to_median is {self.clip_to_median!r}; allowed: a bool")
+
+    def settings(self) -> dict[str, Setting]:
+        """What must be equal on all peers."""
         return {
-            **super()._settings(),
-            "density": self._density,
-            "chunk": self._chunk,
-            "ef_decay": self._ef_decay,
-            "aggregate (0: mean_present, 1: mean)": int(self._aggregate == "mean"),
-            "clip_to_median": self._clips,
+            "density": float(self.density),
+            "chunk": int(self.chunk),
+            "ef_decay": float(self.ef_decay),
+            "aggregate (0: mean_present, 1: mean)": int(self.aggregate == "mean"),
+            "clip_to_median": int(self.clip_to_median),
         }
 
-    def _rate(self) -> float:
-        return self._outer_lr
 
-    def _step_with_peers(self, fragment: Fragment) -> bool:
-        held, theta, error = HeldModel(fragment), fragment.theta, self._error_of(fragment)
-        decay, lr = float(np.float32(self._ef_decay)), float(np.float32(self._outer_lr))
+class _LargestRounds(SparseRounds):
+    """Rounds in which peers send the largest elements of each chunk of their progress."""
+
+    def __init__(self, parts: Parts, inner_steps: int, outer: SGD, numbers: _Numbers) -> None:
+        average = SparseAverage(counts_absent=numbers.aggregate == "mean", clips=numbers.clip_to_median)
+        super().__init__(parts, inner_steps, outer, average)
+        self._numbers = numbers
+        self._lr = outer.lr
+        sizes = {name: math.prod(shape) for name, shape in self.model.whole.shapes.items()}
+        self._codec = SparseCodec.of_runs(sizes, density=float(numbers.density), chunk=int(numbers.chunk))
+
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), **self._numbers.settings()}
+
+    @property
+    def codec(self) -> SparseCodec:
+        """See SparseRounds."""
+        return self._codec
+
+    @property
+    def rate(self) -> float:
+        """See SparseRounds."""
+        return self._lr
+
+    def step_with_peers(self, fragment: Fragment) -> bool:
+        """See GatherRounds."""
+        held, theta, error = HeldModel(fragment), fragment.theta, self.error
+        decay, lr = float(np.float32(self._numbers.ef_decay)), float(np.float32(self._lr))
 
         def add_progress(encoder: native.SparseEncoder) -> None:
             for tensor in range(len(held.parts)):
-                for part, now in held.pieces(tensor, self._chunk):
+                for part, now in held.pieces(tensor, int(self._numbers.chunk)):
                     encoder.add_progress(error[part], theta[part], now, decay)
 
-        average, sent, has_newcomers = self._exchange(add_progress)
+        average, sent, has_newcomers = self.exchange(add_progress)
         for tensor, (_, whole) in enumerate(held.parts):
-            for part, now in held.pieces(tensor, self._chunk):
+            for part, now in held.pieces(tensor, int(self._numbers.chunk)):
                 model = now if held.can_be_stored else None
                 average.sparse_step(
                     sent, tensor, part.start - whole.start, error[part], theta[part], now, model, decay, lr
                 )
-        self._is_stored = held.can_be_stored
+        self.model.is_stored = held.can_be_stored
         return has_newcomers

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
 from ..types import WireFormat, WireFormatName
+from .agreement import Setting
+from .average_call import AverageCall
+from .average_rounds import AverageRounds
 from .checked import number, whole_number
-from .flat import Fragment, Scratch
-from .fragments import Cut, by_block, fragments_of
-from .local_updates import LocalUpdates
+from .fragments import Cut, by_block
 from .outer import Nesterov, OuterOptimizer
-from .strategy import Reduction, Run, Wire
+from .run_loop import Run
+from .strategy import Strategy
+from .training import Parts
+from .wire import Wire
 
 _WIRE = Wire("e3m0", "int8")
 
 
-class StreamingDiLoCo(LocalUpdates):
+class StreamingDiLoCo(Strategy):
     """DiLoCo by fragments: every inner_steps / (number of fragments) steps the next fragment is reduced, in turn.
 
         tau steps later:  the outer step of the fragment;  theta_m = alpha * theta_m + (1 - alpha) * theta
@@ -31,19 +35,21 @@ class StreamingDiLoCo(LocalUpdates):
     alpha: what remains of the model's own parameters, 0 to 1.
     outer: an OuterOptimizer; default: Nesterov(0.4, 0.9).
     wire: default: e3m0 (4 bits) up, int8 down.
-    The other arguments are those of LocalSGD. Newcomers enter when a reduction has ended; none is in flight then.
+    run, model, inner, check_every: a run or None, the module, its optimizer or several, and outer steps between two
+        comparisons of hashes; LocalSGD tells more.
+    Newcomers enter when a reduction has ended; none is in flight then.
     outer_step counts the reductions of fragments. The models of peers differ between outer steps; theta does not.
     Raises ValueError, TypeError.
 
     Example:
-        >>> sync = StreamingDiLoCo(run, model, optimizer, inner_steps=100, fragments=by_block(3), tau=5)
+        >>> strategy = StreamingDiLoCo(run, model, optimizer, inner_steps=100, fragments=by_block(3), tau=5)
     """
 
     def __init__(
         self,
         run: Run,
-        model: Any,
-        inner: Any,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
         *,
         inner_steps: int = 100,
         fragments: Cut | None = None,
@@ -55,92 +61,87 @@ class StreamingDiLoCo(LocalUpdates):
     ) -> None:
         if not 0 <= number(alpha, "alpha", "0 to 1") <= 1:
             raise ValueError(f"alpha is {alpha}; allowed: 0 to 1")
-        self._cut = by_block() if fragments is None else fragments
-        self._tau = whole_number(tau, "tau", 0)
+        tau = whole_number(tau, "tau", 0)
+        parts = Parts(run, model, inner, 0, check_every)
+        cut = by_block() if fragments is None else fragments
+        outer = Nesterov(0.4, 0.9) if outer is None else outer
+        super().__init__(_StreamedRounds(parts, inner_steps, outer, Wire.of(wire), cut, tau, alpha))
+
+
+class _StreamedRounds(AverageRounds):
+    """Rounds in each of which every fragment has its turn."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        inner_steps: int,
+        outer: OuterOptimizer,
+        wire: Wire,
+        cut: Cut,
+        tau: int,
+        alpha: float,
+    ) -> None:
+        super().__init__(parts, inner_steps, outer, wire, cut=cut)
+        self._tau = tau
         self._alpha = alpha
-        self._in_flight: Reduction | None = None
+        self._in_flight: AverageCall | None = None
         self._flying = 0  # number of the fragment in flight, or just settled
         self._mixes = False  # the fragment waits for its place in the model
         self._has_newcomers = False
-        super().__init__(
-            run,
-            model,
-            inner,
-            inner_steps=inner_steps,
-            outer=Nesterov(0.4, 0.9) if outer is None else outer,
-            wire=wire,
-            check_every=check_every,
-        )
-        count = len(self._fragments)
+        count = len(self.model.fragments)
         if inner_steps % count:
             raise ValueError(f"inner_steps is {inner_steps}, with {count} fragments; allowed: a multiple")
-        self._period = inner_steps // count
+        self._period = self.loop.samplers.round_steps = inner_steps // count
         if not 0 <= tau < self._period:
             raise ValueError(
                 f"tau is {tau}, with {count} fragments in {inner_steps} steps; allowed: 0 to {self._period - 1}"
             )
 
-    def wait(self) -> None:
-        """Waits for the fragment in flight, and makes its outer step; see Strategy.wait()."""
-        super().wait()
-        self._settle()
+    def settings(self) -> dict[str, Setting]:
+        """See SharedTraining."""
+        return {**super().settings(), "tau": self._tau}
 
-    # ---- the engine ----
-
-    @property
-    def _round_steps(self) -> int:
-        return self._period
-
-    def _make_fragments(self) -> list[Fragment]:
-        feedback = self._wire.error_feedback
-        cut = fragments_of(self._cut, self._model, self._named)
-        scratch = Scratch()  # one fragment at a time is reduced
-        return [Fragment(named, self._outer, error_feedback=feedback, scratch=scratch) for named in cut]
-
-    def _settings(self) -> dict[str, float]:
-        return {**super()._settings(), "tau": self._tau}
-
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """See Training."""
         self._in_flight = None
         self._mixes = self._has_newcomers = False
-        super()._enter()
+        super().enter()
 
-    def _after_inner_step(self) -> int | None:
-        applied = None
-        if self._tau and self._inner_step % self._period == self._tau and self._mixes:
+    def wait(self) -> None:
+        """Waits for the fragment in flight, and makes its outer step; see Strategy.wait()."""
+        if self._in_flight is None:
+            return
+        average, self._in_flight = self._in_flight, None
+        with torch.no_grad():
+            self.loop.end(average)
+            self._has_newcomers = average.has_newcomers
+            self.model.fragments[self._flying].step()
+        self.loop.outer_step += 1
+
+    def after_inner_step(self) -> int | None:
+        """See LocalRounds."""
+        loop, applied = self.loop, None
+        if self._tau and loop.inner_step % self._period == self._tau and self._mixes:
             applied = self._apply()
-        if self._inner_step % self._period == 0:
-            self._flying = (self._inner_step // self._period - 1) % len(self._fragments)
-            fragment = self._fragments[self._flying]
-            fragment.measure()
-            self._in_flight = self._reduction_of(fragment, self._flying)
-            self._begin(self._in_flight, self._wire, in_background=True)
+        if loop.inner_step % self._period == 0:
+            self._flying = (loop.inner_step // self._period - 1) % len(self.model.fragments)
+            self._in_flight = self.average_of(self.model.fragments[self._flying], self._flying)
+            loop.begin(self._in_flight)
             self._mixes = True
-            self._end_draws()
+            loop.samplers.end_round()
             if self._tau:
-                self._deal(self._inner_step)
+                loop.deal(loop.inner_step)
             else:
                 applied = self._apply()
         return applied
 
     def _apply(self) -> int:
         """The outer step of the fragment in flight; the model takes its part, and newcomers enter."""
-        self._settle()
+        self.wait()
         self._mixes = False
-        self._boundary = self._inner_step
-        self._average_buffers()
+        self.boundary = self.loop.inner_step
+        self.loop.average_buffers()
         has_newcomers, self._has_newcomers = self._has_newcomers, False
-        self._admit(has_newcomers)
-        self._fragments[self._flying].mix(self._alpha)
+        self.loop.admit(has_newcomers)
+        self.model.fragments[self._flying].mix(self._alpha)
         return self._flying
-
-    def _settle(self) -> None:
-        """Waits for the fragment in flight, and makes its outer step."""
-        if self._in_flight is None:
-            return
-        reduction, self._in_flight = self._in_flight, None
-        with torch.no_grad():
-            self._end(reduction, self._wire)
-            self._has_newcomers = reduction.has_newcomers
-            self._fragments[self._flying].step()
-        self._outer_step += 1
