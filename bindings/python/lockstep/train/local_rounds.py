@@ -117,7 +117,10 @@ class LocalRounds(Training):
 
     @abstractmethod
     def after_inner_step(self) -> int | None:
-        """Makes an outer step if it is time. Returns the number of the fragment that made one; None if there was none."""
+        """Makes an outer step if it is time.
+
+        Returns the number of the fragment that has made one; None if there was none.
+        """
 
     def counters(self) -> dict[str, float]:
         """The numbers of the shared state."""

@@ -83,8 +83,8 @@ class Strategy:
         """What happens if a peer joins that has made more outer steps than the run.
 
         Set it before the `with` block, on all peers or on none. False: entering raises lockstep.StateConflict on that
-        peer, and the run goes on without it. True: the run takes over its state, so that a run that is founded anew goes on from
-        the furthest of its peers.
+        peer, and the run goes on without it. True: the run takes over its state, so that a run that is founded anew
+        goes on from the furthest of its peers.
         """
         return self._loop.newest_wins
 
