@@ -98,11 +98,11 @@ def warm_up(run: lockstep.Communicator, task: Task, seed: int) -> dict[str, Any]
     torch.manual_seed(seed)
     model = task.make_model()
     inner = make_inner(model, task.rate)
-    with data_parallel()(run, model, inner) as sync:
-        while sync.inner_step < WARM_STEPS:
-            loss = model.loss(examples(seed, peer, sync.inner_step, task.batch))
+    with data_parallel()(run, model, inner) as strategy:
+        while strategy.inner_step < WARM_STEPS:
+            loss = model.loss(examples(seed, peer, strategy.inner_step, task.batch))
             inner_step(task, model, inner, task.rate, loss)
-            sync.step()
+            strategy.step()
     return {"model": model.state_dict(), "inner": inner.state_dict()}
 
 

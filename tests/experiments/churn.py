@@ -97,15 +97,15 @@ def train_once(number: int, seed: int, address: str, founders: int, told: Any) -
     model = TASK.make_model()
     inner = make_inner(model, TASK.rate)
     with lockstep.connect(address, founders=founders, listen_host="127.0.0.1") as run:
-        with DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=OUTER, wire="int8") as sync:
-            while (step := sync.inner_step) < TASK.steps:
+        with DiLoCo(run, model, inner, inner_steps=INNER_STEPS, outer=OUTER, wire="int8") as strategy:
+            while (step := strategy.inner_step) < TASK.steps:
                 loss = model.loss(examples(seed, number, step, TASK.batch))
                 inner_step(TASK, model, inner, rate_at(TASK, step), loss)
-                info = sync.step()
+                info = strategy.step()
                 if info.outer:
-                    line = {"outer": info.outer_step, "hash": hash_of(sync.global_state_dict())}
+                    line = {"outer": info.outer_step, "hash": hash_of(strategy.global_state_dict())}
                     told.write(json.dumps({**line, "world": info.world, "retries": info.retries}) + "\n")
-            is_leader = sync.is_leader
+            is_leader = strategy.is_leader
     if is_leader:
         loss, _ = TASK.evaluate(model, seed)
         told.write(json.dumps({"loss": loss}) + "\n")

@@ -215,15 +215,15 @@ def train(run: lockstep.Communicator, task: Task, row: Row, seed: int, folder: P
     inner = make_inner(model, task.rate)
     task.load(model, inner, seed, folder)
     sent = told = 0
-    with row.make(run, model, inner) as sync:
-        while sync.inner_step < task.steps:
-            step = sync.inner_step
+    with row.make(run, model, inner) as strategy:
+        while strategy.inner_step < task.steps:
+            step = strategy.inner_step
             loss = task.loss(model, row, seed, peer, step)
             inner_step(task, model, inner, row.rate * rate_at(task, step), loss)
-            info = sync.step(float(task.batch) if row.weighs else None)
+            info = strategy.step(float(task.batch) if row.weighs else None)
             sent += info.bytes_sent
             told += info.outer
-    return sent * sync.outer_step / told, task.evaluate(model, seed) if peer == 0 else None
+    return sent * strategy.outer_step / told, task.evaluate(model, seed) if peer == 0 else None
 
 
 def measure(task: Task, row: Row, seed: int, folder: Path) -> Result:

@@ -93,13 +93,13 @@ def train(coordinator: str, row: str, rounds: int) -> Measured:
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
     computed = threading.Event()
     began, sent = math.nan, 0
-    with lockstep.connect(coordinator, founders=2) as run, ROWS[row].make(run, model, inner) as sync:
-        while sync.inner_step < INNER_STEPS * (rounds + 1):
+    with lockstep.connect(coordinator, founders=2) as run, ROWS[row].make(run, model, inner) as strategy:
+        while strategy.inner_step < INNER_STEPS * (rounds + 1):
             until = time.monotonic() + STEP_SECONDS
             with torch.no_grad():
                 next(model.parameters())[0, 0] += 0.001
             computed.wait(max(0.0, until - time.monotonic()))
-            info = sync.step()
+            info = strategy.step()
             if info.inner_step == INNER_STEPS:
                 began = time.monotonic()
             elif info.inner_step > INNER_STEPS:

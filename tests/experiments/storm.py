@@ -61,24 +61,24 @@ def train_once(number: int, address: str, founders: int, told: Any, kept: dict[s
     model = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, 128))
     inner = torch.optim.SGD(model.parameters(), lr=0.01)
     with lockstep.connect(address, founders=founders, wait=False, listen_host="127.0.0.1") as run:
-        sync = DiLoCo(run, model, inner, inner_steps=INNER_STEPS)
+        strategy = DiLoCo(run, model, inner, inner_steps=INNER_STEPS)
         if kept is not None:
-            sync.load_global_state_dict(kept)
-        tell("waits", sync.outer_step)
+            strategy.load_global_state_dict(kept)
+        tell("waits", strategy.outer_step)
         pause = threading.Event()
         try:
-            with sync:
-                tell("enters", sync.outer_step)
+            with strategy:
+                tell("enters", strategy.outer_step)
                 while True:
                     pause.wait(STEP)
                     model(torch.randn(8, WIDTH)).square().mean().backward()
                     inner.step()
                     inner.zero_grad()
-                    if sync.step().outer:
-                        tell("outer", sync.outer_step)
+                    if strategy.step().outer:
+                        tell("outer", strategy.outer_step)
         except (lockstep.Evicted, lockstep.NotConnected, lockstep.OutcomeUnknown):
-            tell("lost", sync.outer_step)
-            return sync.global_state_dict()
+            tell("lost", strategy.outer_step)
+            return strategy.global_state_dict()
 
 
 # ---- the storm ----

@@ -216,7 +216,7 @@ def test_a_newcomer_takes_over(coordinator: lockstep.Coordinator, peers: Peers, 
 @pytest.mark.parametrize("hears", [0, 1])
 @pytest.mark.parametrize("strategy", ["popular", "newest", "receive-only", "send-only"])
 def test_a_newcomer_that_is_ahead(
-    coordinator: lockstep.Coordinator, peers: Peers, strategy: lockstep.types.StrategyName, hears: int
+    coordinator: lockstep.Coordinator, peers: Peers, strategy: lockstep.types.SyncStrategyName, hears: int
 ) -> None:
     """Its state is not overwritten in silence: it gets an error, unless its strategy says what shall be."""
     wins, stays_out = strategy in ("newest", "send-only"), strategy == "popular"
@@ -409,7 +409,7 @@ def test_strategies(peers: Peers) -> None:
         if number == 0:
             for name in ("f32", "i8"):
                 state[name].flags.writeable = False  # who only sends is never written to
-        run.sync(state, strategy="send-only" if number == 0 else lockstep.Strategy.RECEIVE_ONLY)
+        run.sync(state, strategy="send-only" if number == 0 else lockstep.SyncStrategy.RECEIVE_ONLY)
         holds(state, 0)
         assert state.revision == 0
 

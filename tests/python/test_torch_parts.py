@@ -19,7 +19,7 @@ from support import in_threads, until
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import lockstep.torch as lt  # noqa: E402
-from lockstep.torch._call_sequence import Chain, Outcome  # noqa: E402
+from lockstep.torch._call_sequence import CallSequence, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
 from lockstep.torch._process_group import ProcessGroup  # noqa: E402
 from lockstep.torch._rendezvous import Place  # noqa: E402
@@ -183,11 +183,11 @@ def test_a_chain_begins_anew_until_it_may_not(run: lockstep.Communicator) -> Non
             raise lockstep.PeerLost("the last one")
         return Ended(lockstep.PeerLost("another")) if len(seen) == 1 else run.barrier_async()
 
-    call = Chain(Ended(lockstep.PeerLost("one")), again)
+    call = CallSequence(Ended(lockstep.PeerLost("one")), again)
     assert list(call.wait(20).contributors) == [run.id]
     assert call.done()
     assert seen == ["one", "another"]
-    call = Chain(Ended(lockstep.PeerLost("one more")), again)
+    call = CallSequence(Ended(lockstep.PeerLost("one more")), again)
     assert call.done()
     for _ in range(2):
         with pytest.raises(lockstep.PeerLost, match="the last one"):
@@ -205,7 +205,7 @@ def test_a_chain_begins_anew_though_nobody_waits(run: lockstep.Communicator) -> 
         began.set()
         return run.barrier_async()
 
-    call = Chain(run.barrier_async(minimum_world=2), again)
+    call = CallSequence(run.barrier_async(minimum_world=2), again)
     assert began.wait(20)
     assert list(call.wait(20).contributors) == [run.id]
 
@@ -217,7 +217,7 @@ def test_a_chain_goes_on_after_a_success(run: lockstep.Communicator) -> None:
         results.append(outcome)
         return run.barrier_async() if len(results) == 1 else None
 
-    call = Chain(run.barrier_async(), following)
+    call = CallSequence(run.barrier_async(), following)
     assert call.wait(20) is results[1]
     assert call.done()
     assert len(results) == 2
@@ -281,7 +281,7 @@ def two_ranks() -> Iterator[list[Any]]:
     groups: list[Any] = [None, None]
 
     def come(rank: int) -> None:
-        groups[rank] = ProcessGroup(store, rank, 2, SOON, lt.Options())
+        groups[rank] = ProcessGroup(store, rank, 2, SOON, lt.GroupOptions())
 
     in_threads(come, 2)
     yield groups

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 hypothesis: Any = pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 
 from hypothesis import strategies as st  # noqa: E402
-from lockstep.train.sample_allocation import Deals, positions_in, shuffled  # noqa: E402
+from lockstep.train.sample_allocation import SampleAllocation, positions_in, shuffled  # noqa: E402
 
 SETTINGS = hypothesis.settings(deadline=None, max_examples=300, database=None, derandomize=True)
 
@@ -22,10 +22,10 @@ def peer(number: int) -> bytes:
 
 
 class Swarm:
-    """Members with a copy each of the deals, which only agreed events change; and what became of each position."""
+    """Members with a copy each of the allocation, which only agreed events change; and what became of each position."""
 
     def __init__(self, count: int) -> None:
-        self.copies = {peer(number): Deals() for number in range(count)}
+        self.copies = {peer(number): SampleAllocation() for number in range(count)}
         self.born = count
         self.used: list[int] = []
         self.in_flight: list[dict[bytes, list[int]]] = []  # rounds that are drawn
@@ -38,7 +38,7 @@ class Swarm:
         """Newcomers take over the array of a member."""
         saved = self.copies[self.members[0]].save()
         for _ in range(count):
-            newcomer = Deals()
+            newcomer = SampleAllocation()
             newcomer.load(saved)
             self.copies[peer(self.born)] = newcomer
             self.born += 1
@@ -48,12 +48,12 @@ class Swarm:
             if len(self.copies) > 1:
                 del self.copies[member]
 
-    def each(self) -> list[Deals]:
+    def each(self) -> list[SampleAllocation]:
         return list(self.copies.values())
 
     def draw(self, members: Sequence[bytes], count: int) -> dict[bytes, list[int]]:
         for copy in self.each():
-            copy.deal(members, count)
+            copy.allocate(members, count)
         first = self.each()[0]
         return {one: positions_in(first.slice_of(one), 0, 1 << 40).tolist() for one in members}
 
@@ -132,23 +132,23 @@ def test_a_checkpoint_has_every_position_that_is_not_used(founders: int, count: 
             copy.end_round()
         swarm.draw(swarm.members, count)
     first = swarm.each()[0]
-    again = Deals()
+    again = SampleAllocation()
     again.begin_at(first.cursor, first.free_of())
-    again.deal([peer(7)], 1000)
+    again.allocate([peer(7)], 1000)
     rest = positions_in(again.slice_of(peer(7)), 0, 1000).tolist()
     assert set(drawn[peer(0)]) <= set(rest)
     assert sorted(swarm.used + rest) == list(range(len(swarm.used) + 1000))
 
 
 def test_what_does_not_fit_is_left_out() -> None:
-    deals = Deals()
-    deals.begin_at(10_000, [(at, at + 1) for at in range(0, 10_000, 2)])
-    deals.deal([peer(1)], 3)
-    again = Deals()
-    again.load(deals.save())
-    assert again.slice_of(peer(1)) == deals.slice_of(peer(1)) == [(0, 1), (2, 3), (4, 5)]
+    stream = SampleAllocation()
+    stream.begin_at(10_000, [(at, at + 1) for at in range(0, 10_000, 2)])
+    stream.allocate([peer(1)], 3)
+    again = SampleAllocation()
+    again.load(stream.save())
+    assert again.slice_of(peer(1)) == stream.slice_of(peer(1)) == [(0, 1), (2, 3), (4, 5)]
     assert len(again.free_of()) == 2047
-    assert (again.save() == deals.save()).all()
+    assert (again.save() == stream.save()).all()
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 255, 256, 257, 1000, 4097])

@@ -30,7 +30,7 @@ from lockstep.torch import (  # noqa: E402
     by_bytes,
 )
 from lockstep.train.run_loop import RunLoop  # noqa: E402
-from lockstep.train.sample_allocation import Deals, shuffled  # noqa: E402
+from lockstep.train.sample_allocation import SampleAllocation, shuffled  # noqa: E402
 
 SEEDS = int(os.environ.get("LOCKSTEP_SEEDS", "5"))
 
@@ -250,7 +250,7 @@ def test_misuse_is_named() -> None:
     ]:
         with pytest.raises(error, match=text):
             RunSampler(wrong, local(None))
-    with pytest.raises(TypeError, match="sync is of type int"):
+    with pytest.raises(TypeError, match="strategy is of type int"):
         RunSampler(100, 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch is 0"):
         RunSampler(100, local(None), batch=0)
@@ -369,34 +369,34 @@ def test_each_sample_is_in_one_contribution_under_churn(strategy: str) -> None:
 
 
 def loses_the_slices_of_the_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Deals, "_give_back", lambda self, ranges: None)
+    monkeypatch.setattr(SampleAllocation, "_give_back", lambda self, ranges: None)
 
 
-def deals_newcomers_what_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def gives_newcomers_what_others_have(monkeypatch: pytest.MonkeyPatch) -> None:
     """A newcomer takes over the cursor, and none of the open rounds."""
-    load = Deals.load
+    load = SampleAllocation.load
 
-    def loads(self: Deals, array: Any) -> None:
+    def loads(self: SampleAllocation, array: Any) -> None:
         load(self, array)
         self._rounds = [{} for _ in self._rounds]
 
-    monkeypatch.setattr(Deals, "load", loads)
+    monkeypatch.setattr(SampleAllocation, "load", loads)
 
 
 def follows_its_own_view(monkeypatch: pytest.MonkeyPatch) -> None:
     """The slices follow the world that this peer sees, which may have changed for it only."""
-    deal = RunLoop.deal
+    allocate = RunLoop.allocate_samples
 
-    def deals(self: RunLoop, inner_step: int) -> None:
+    def allocates(self: RunLoop, inner_step: int) -> None:
         assert self.run is not None
         self.members = tuple(self.run.members())
-        deal(self, inner_step)
+        allocate(self, inner_step)
 
-    monkeypatch.setattr(RunLoop, "deal", deals)
+    monkeypatch.setattr(RunLoop, "allocate_samples", allocates)
 
 
 @pytest.mark.parametrize(
-    "plant", [loses_the_slices_of_the_dead, deals_newcomers_what_others_have, follows_its_own_view]
+    "plant", [loses_the_slices_of_the_dead, gives_newcomers_what_others_have, follows_its_own_view]
 )
 def test_planted_bugs_are_found(plant: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

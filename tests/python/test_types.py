@@ -31,12 +31,12 @@ def test_names_are_those_of_the_library(kind: type[enum.Enum], key: str, numbers
 
 
 def test_strategies() -> None:
-    assert [member.value for member in lockstep.Strategy] == ["popular", "send-only", "receive-only", "newest"]
+    assert [member.value for member in lockstep.SyncStrategy] == ["popular", "send-only", "receive-only", "newest"]
     assert list(types.STRATEGIES.values()) == [0, 1, 2, 3]
-    assert list(get_args(types.StrategyName)) == list(types.STRATEGIES)
+    assert list(get_args(types.SyncStrategyName)) == list(types.STRATEGIES)
 
 
-@pytest.mark.parametrize("kind", [types.Op, types.WireFormat, types.Algorithm, types.Strategy])
+@pytest.mark.parametrize("kind", [types.Op, types.WireFormat, types.Algorithm, types.SyncStrategy])
 def test_members_and_names_are_the_same_to_a_call(kind: type[enum.Enum]) -> None:
     numbers = {member.value: number for number, member in enumerate(kind)}
     for member in kind:
@@ -46,7 +46,7 @@ def test_members_and_names_are_the_same_to_a_call(kind: type[enum.Enum]) -> None
         assert pickle.loads(pickle.dumps(member)) is member
 
 
-@pytest.mark.parametrize("wrong", ["mean", "SUM", "", None, 1, ["sum"], {}, lockstep.Strategy.POPULAR])
+@pytest.mark.parametrize("wrong", ["mean", "SUM", "", None, 1, ["sum"], {}, lockstep.SyncStrategy.POPULAR])
 def test_other_values_are_refused_with_those_allowed(wrong: Any) -> None:
     with pytest.raises(lockstep.InvalidArgument) as caught:
         types.number_of(types.OPS, wrong, "op")

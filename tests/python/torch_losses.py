@@ -170,7 +170,7 @@ def dead_coordinator() -> None:
 def of_a_group() -> None:
     """Rank 0 runs the coordinator."""
     sub = dist.new_group([0, 1])
-    most = dist.new_group(list(range(1, SIZE)), pg_options=lockstep.torch.Options(elastic=ELASTIC))
+    most = dist.new_group(list(range(1, SIZE)), pg_options=lockstep.torch.GroupOptions(elastic=ELASTIC))
     timeouts()
     begun = begun_broadcasts(most)
     dies(SIZE - 1)
@@ -203,7 +203,7 @@ if __name__ == "__main__":
         rank=RANK,
         world_size=SIZE,
         timeout=datetime.timedelta(seconds=30),
-        pg_options=lockstep.torch.Options(elastic=ELASTIC),
+        pg_options=lockstep.torch.GroupOptions(elastic=ELASTIC),
     )
     (with_a_coordinator if MODE == "coordinator" else of_a_group)()
     print("survived", flush=True)

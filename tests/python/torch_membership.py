@@ -45,7 +45,7 @@ class Scene:
     def __init__(self, name: str, number: int) -> None:
         self.store: Any = dist.PrefixStore(name, dist.FileStore(sys.argv[3], SIZE))
         self._number = 100 * (number + 1)
-        options: dict[str, Any] = {"pg_options": lockstep.torch.Options(enable_reconfigure=True)}
+        options: dict[str, Any] = {"pg_options": lockstep.torch.GroupOptions(enable_reconfigure=True)}
         if NATIVE:
             options = {"enable_reconfigure": True}
         dist.init_process_group("lockstep", store=self.store, rank=RANK, world_size=SIZE, timeout=TIMEOUT, **options)

@@ -356,7 +356,7 @@ def failure_of(call: Callable[[], Any], kind: type[Exception] = lockstep.torch.C
 
 def loses_one(elastic: bool) -> None:
     """A rank kills itself; the others go on."""
-    rank, size = start("lockstep", lockstep.torch.Options(elastic=elastic))
+    rank, size = start("lockstep", lockstep.torch.GroupOptions(elastic=elastic))
     victim = int(sys.argv[5])
     x = torch.ones(1000)
     dist.all_reduce(x)
@@ -606,7 +606,7 @@ def refused() -> None:
     """
     rank, size = start("lockstep")
     store = dist.distributed_c10d._get_default_store()
-    elastic = dist.new_group(list(range(size)), pg_options=lockstep.torch.Options(elastic=True))
+    elastic = dist.new_group(list(range(size)), pg_options=lockstep.torch.GroupOptions(elastic=True))
     for number, group in enumerate((dist.group.WORLD, elastic)):
         for turn, name in enumerate(refused_calls(rank, 0, size, group), number):
             refuser = turn % size
@@ -693,7 +693,7 @@ def buffers() -> None:
 
     The last rank kills itself while the others broadcast.
     """
-    rank, size = start("lockstep", lockstep.torch.Options(elastic=True))
+    rank, size = start("lockstep", lockstep.torch.GroupOptions(elastic=True))
     torch.manual_seed(7)
     layers = [layer for _ in range(8) for layer in (torch.nn.Linear(32, 32), torch.nn.BatchNorm1d(32))]
     net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))

@@ -47,19 +47,19 @@ def train(make: Make, run: lockstep.Communicator, model: GPT, steps: int, begin:
     """Trains with a strategy; its leader prints the rows. The run has made `begin` steps before."""
     held_out = examples(b"test", 0, 128)
     sent, seconds, points = 0.0, 0.0, []
-    with make(run, model, inner) as sync:
-        while sync.inner_step < steps:
-            model.loss(examples(run.id, begin + sync.inner_step, BATCH)).backward()
+    with make(run, model, inner) as strategy:
+        while strategy.inner_step < steps:
+            model.loss(examples(run.id, begin + strategy.inner_step, BATCH)).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             inner.step()
             inner.zero_grad()
-            info = sync.step(float(BATCH) if isinstance(sync, FedAvg) else None)
+            info = strategy.step(float(BATCH) if isinstance(strategy, FedAvg) else None)
             sent += info.bytes_sent / 1e6
             seconds += info.seconds
-            if sync.inner_step % EVERY == 0:
+            if strategy.inner_step % EVERY == 0:
                 with torch.no_grad():
                     points.append((sent, model.loss(held_out).item()))
-                if sync.is_leader:
+                if strategy.is_leader:
                     show_row(info.inner_step, points[-1][1], info.world, run.world.view, sent, seconds)
     return points, seconds
 

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     dist.init_process_group(
         "lockstep",  # the word
         init_method=options.init_method,
-        pg_options=lockstep.torch.Options(elastic=True),  # survivors go on without an error
+        pg_options=lockstep.torch.GroupOptions(elastic=True),  # survivors go on without an error
     )
     torch.manual_seed(7)
     model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))

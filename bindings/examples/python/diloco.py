@@ -57,21 +57,21 @@ def examples(peer: bytes, step: int, size: int = 8) -> Tensor:
 def train(run: lockstep.Communicator, steps: int) -> lockstep.State:
     model = GPT()
     inner = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
-    with DiLoCo(run, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as sync:
-        while sync.inner_step < steps:
-            inner.param_groups[0]["lr"] = 2e-3 * (0.55 + 0.45 * math.cos(math.pi * sync.inner_step / steps))
-            loss = model.loss(examples(run.id, sync.inner_step))
+    with DiLoCo(run, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as strategy:
+        while strategy.inner_step < steps:
+            inner.param_groups[0]["lr"] = 2e-3 * (0.55 + 0.45 * math.cos(math.pi * strategy.inner_step / steps))
+            loss = model.loss(examples(run.id, strategy.inner_step))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             inner.step()
             inner.zero_grad()
             run.spend(0.2)  # a step's time in the simulator, for test_diloco_churn.py; no effect here
-            info = sync.step()
-            if info.outer and sync.is_leader:
+            info = strategy.step()
+            if info.outer and strategy.is_leader:
                 sent = (info.bytes_sent + info.bytes_received) / 1e6
                 row = f"{info.inner_step:6} {loss.item():7.3f} {info.world:6} {run.world.view:5}"
                 print(f"{row} {sent:7.2f} {info.seconds:8.3f}", flush=True)
-    return lockstep.State(model.state_dict(), revision=sync.outer_step)
+    return lockstep.State(model.state_dict(), revision=strategy.outer_step)
 
 
 def peer(coordinator: str, founders: int, steps: int) -> None:

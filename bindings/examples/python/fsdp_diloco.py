@@ -53,15 +53,15 @@ def train(shard: int, meeting: str, coordinator: str, replicas: int, steps: int)
     model, mesh = sharded_model()
     inner = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95), weight_decay=0.1)
     with Replica.from_mesh(mesh, coordinator, replicas=replicas) as replica:
-        with DiLoCo(replica, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as sync:
-            while sync.inner_step < steps:
-                loss = model.loss(examples(replica.run.id, sync.inner_step))  # each process has examples of its own
+        with DiLoCo(replica, model, inner, inner_steps=20, outer=Nesterov(0.7, 0.9), wire="int8") as strategy:
+            while strategy.inner_step < steps:
+                loss = model.loss(examples(replica.run.id, strategy.inner_step))  # each process has examples of its own
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 inner.step()
                 inner.zero_grad()
-                info = sync.step()
-                if info.outer and sync.is_leader and shard == 0:
+                info = strategy.step()
+                if info.outer and strategy.is_leader and shard == 0:
                     show(info, loss.item(), replica.run.world.view)
     print(f"shard {shard}: {hash_of(model)}", flush=True)
     destroy_process_group()

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 from . import errors
 from ._launches import no_wait
 from ._lockstep import Result, Work, version
+from ._renamed import renamed
 from ._wait import wait_any
 from .certificates import Certificates
 from .communicator import COLLECTIVE_TIMEOUT, CONNECT_TIMEOUT, Communicator, Options, connect
@@ -66,7 +67,7 @@ from .errors import (
     WorldChanged,
 )
 from .state import State
-from .types import LAYER_TAGS, Algorithm, Op, PeerId, Stage, Status, Strategy, WireFormat, World
+from .types import LAYER_TAGS, Algorithm, Op, PeerId, Stage, Status, SyncStrategy, WireFormat, World
 
 if TYPE_CHECKING:
     from . import sim as sim
@@ -76,7 +77,7 @@ else:
         """`lockstep.sim` is imported when it is used first: most programs never use it."""
         if name == "sim":
             return importlib.import_module(".sim", __name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return renamed(__name__, name, {"Strategy": "SyncStrategy"})
 
 
 def __dir__() -> list[str]:
@@ -120,7 +121,7 @@ __all__ = [
     "StateConflict",
     "StateUndefined",
     "Status",
-    "Strategy",
+    "SyncStrategy",
     "TimedOut",
     "TooManyInFlight",
     "Unreachable",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ._arguments import shown
 from ._lockstep import peer_id_text
+from ._renamed import renamed
 from ._status import Status
 from .errors import InvalidArgument
 
@@ -21,8 +22,8 @@ __all__ = [
     "PeerId",
     "Stage",
     "Status",
-    "Strategy",
-    "StrategyName",
+    "SyncStrategy",
+    "SyncStrategyName",
     "WireFormat",
     "WireFormatName",
     "World",
@@ -96,7 +97,7 @@ class Algorithm(str, enum.Enum):
     GRID = "grid"
 
 
-class Strategy(str, enum.Enum):
+class SyncStrategy(str, enum.Enum):
     """A peer's part in a sync; the name works, too: `strategy="receive-only"`.
 
     POPULAR votes and takes over the winning state. SEND_ONLY is never overwritten: its state wins. RECEIVE_ONLY never
@@ -128,7 +129,7 @@ class Stage(str, enum.Enum):
 OpName = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor"]
 WireFormatName = Literal["native", "bf16", "f16", "int8", "int8-min-max", "int8-codebook", "int4", "e3m0"]
 AlgorithmName = Literal["auto", "ring", "direct", "grid"]
-StrategyName = Literal["popular", "send-only", "receive-only", "newest"]
+SyncStrategyName = Literal["popular", "send-only", "receive-only", "newest"]
 
 E = TypeVar("E", bound=enum.Enum)
 
@@ -140,7 +141,7 @@ def _numbers(kind: type[E]) -> dict[object, int]:
 OPS: Mapping[object, int] = _numbers(Op)
 WIRE_FORMATS: Mapping[object, int] = _numbers(WireFormat)
 ALGORITHMS: Mapping[object, int] = _numbers(Algorithm)
-STRATEGIES: Mapping[object, int] = _numbers(Strategy)
+STRATEGIES: Mapping[object, int] = _numbers(SyncStrategy)
 
 
 def number_of(numbers: Mapping[object, int], value: str | enum.Enum, argument: str) -> int:
@@ -192,3 +193,9 @@ class World:
     """Groups with at least one member."""
     pending: int
     """Peers that wait for admission."""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return renamed(__name__, name, {"Strategy": "SyncStrategy", "StrategyName": "SyncStrategyName"})

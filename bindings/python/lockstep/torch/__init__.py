@@ -35,6 +35,9 @@ No process is ever killed. A tensor that is reduced in place holds its input aft
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from .._renamed import renamed
 from ..train import (
     DESLOC,
     SGD,
@@ -65,7 +68,7 @@ from ..train import (
     by_bytes,
 )
 from ._membership import ReconfigureOptions
-from ._process_group import CollectiveError, Options, ProcessGroup, monitored_barrier, reconfigurable, shrink
+from ._process_group import CollectiveError, GroupOptions, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
 
@@ -83,11 +86,11 @@ __all__ = [
     "Exchange",
     "FedAvg",
     "Gathering",
+    "GroupOptions",
     "JustOneByte",
     "LocalSGD",
     "LocalTraining",
     "Nesterov",
-    "Options",
     "OuterOptimizer",
     "ProcessGroup",
     "ReconfigureOptions",
@@ -107,5 +110,12 @@ __all__ = [
     "register",
     "shrink",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        return renamed(__name__, name, {"Options": "GroupOptions"})
+
 
 register()

@@ -22,7 +22,7 @@ _log = logging.getLogger("lockstep")
 Outcome = Union[Result, Error]
 
 
-class Chain:
+class CallSequence:
     """Calls one after the other. The next begins by itself: other members may wait for it before they do anything else.
 
     call: the first call.
@@ -98,9 +98,9 @@ class _Conductor:
         self._starting = threading.Lock()
         self._waker: Waker | None = None
         self._numbers = itertools.count()
-        self._calls: dict[int, Chain] = {}
+        self._calls: dict[int, CallSequence] = {}
 
-    def watch(self, call: Chain, link: Work) -> None:
+    def watch(self, call: CallSequence, link: Work) -> None:
         with self._starting:
             if self._waker is None:
                 self._waker = Waker()
@@ -112,7 +112,7 @@ class _Conductor:
             waker = self._waker
         waker.watch(link, number)
 
-    def _run(self, waker: Waker, calls: dict[int, Chain], ending: socket.socket) -> None:
+    def _run(self, waker: Waker, calls: dict[int, CallSequence], ending: socket.socket) -> None:
         ready = select.poll()
         ready.register(waker.fileno(), select.POLLIN)
         ready.register(ending, select.POLLIN)

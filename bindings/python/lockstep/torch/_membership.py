@@ -26,7 +26,8 @@ from ._store import Store, StoreServer, connect_store, keep
 from ._work import Pending
 
 _CAME = "lockstep/came/"
-_FAILED = "lockstep/failed"
+_FAILED = "lockstep/failed"  # the kind of an error, and its text
+_FAILURES: dict[str, type[Error]] = {"timed-out": TimedOut, "refused": Refused}
 _LEAVE_WITHIN = 2.0  # seconds
 _GRACE = 2.0  # seconds from a limit until a change of membership ends without an answer of the network
 _TELL_WITHIN = 1.0  # seconds
@@ -118,7 +119,7 @@ def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, w
 
     def check() -> None:
         if store.check([_FAILED]):
-            raise _Told()
+            raise _FailedElsewhere()
 
     try:
         check()
@@ -136,12 +137,12 @@ def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, w
         is_late = isinstance(error, TimedOut) or time.monotonic() >= limit
         text = f"{what} timed out after {seconds:g} s" if is_late else f"{what} failed"
         why = str(error) if isinstance(error, Error) else f"rank 0 cannot be reached ({error})"
-        text = _agreed_failure(store, f"{text}: {_missing(store, size) or why}")
-        raise (TimedOut if " timed out after " in text else Refused)(text) from error
+        own = (TimedOut if is_late else Refused)(f"{text}: {_missing(store, size) or why}")
+        raise _agreed_failure(store, own) from error
 
 
-class _Told(Refused):
-    """Another process has failed to join, and has told why."""
+class _FailedElsewhere(Refused):
+    """Another process has failed to join. The store has its error."""
 
 
 def _missing(store: Any, size: int) -> str:
@@ -152,16 +153,18 @@ def _missing(store: Any, size: int) -> str:
     return f"ranks {absent} did not come" if absent else ""
 
 
-def _agreed_failure(store: Any, text: str) -> str:
-    """Tells the others that this change has failed. Returns the text of the first that has told so."""
+def _agreed_failure(store: Any, own: Error) -> Error:
+    """Tells the others that this change has failed. Returns the error of the first that has told so."""
+    name = next(name for name, kind in _FAILURES.items() if type(own) is kind)
     try:
-        return keep(store, _FAILED, text)
+        name, _, text = keep(store, _FAILED, f"{name} {own}").partition(" ")
     except (RuntimeError, OSError):
-        return text
+        return own
+    return _FAILURES[name](text)
 
 
-class Meeting:
-    """Where this process can be met for the next membership of a group: a store of its own.
+class NextMembership:
+    """The next membership of a group: where this process can be met for it, in a store of its own.
 
     A handle is lockstep://host:port/name: the address of that store, and the process's name in this group.
 
@@ -211,7 +214,7 @@ class Meeting:
             raise TimedOut(f"{what} timed out after {seconds:g} s: rank 0 cannot be reached ({error})") from error
         store = store.under(f"lockstep/{number}/{name}")
         if refused:
-            _agreed_failure(store, refused)
+            _agreed_failure(store, Refused(refused))
             raise Refused(refused)
         return join(store, wanted.index(own), len(wanted), max(0.001, limit - time.monotonic()), timeout, what)
 

@@ -22,9 +22,9 @@ from ..communicator import Communicator
 from ..errors import Error, Evicted, NotConnected, OutcomeUnknown, PeerLost, TimedOut, WorldChanged
 from ..train.arrays import host_memory
 from ..types import PeerId
-from ._call_sequence import Chain, Outcome
+from ._call_sequence import CallSequence, Outcome
 from ._coo_tensors import CooSum
-from ._membership import Attempt, Meeting, Membership, first_membership, join, store_of_address
+from ._membership import Attempt, Membership, NextMembership, first_membership, join, store_of_address
 from ._tensors import (
     Reduction,
     Staged,
@@ -47,8 +47,8 @@ _groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
 
 
 @dataclasses.dataclass
-class Options:
-    """How a group reacts to the loss of a process: `init_process_group("lockstep", pg_options=Options(elastic=True))`.
+class GroupOptions:
+    """How a group reacts to the loss of a process: `init_process_group("lockstep", pg_options=GroupOptions(elastic=True))`.
 
     elastic: all-reduce, barrier, and a broadcast whose root lives go on among the survivors, and the group shrinks by
         itself. Default: the collective raises on every survivor, and the group waits for shrink().
@@ -89,7 +89,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         rank: int,
         size: int,
         timeout: timedelta,
-        options: Options,
+        options: GroupOptions,
         coordinator: str | None = None,
         near: str | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self._rank_0_coordinates = coordinator is None and near is None
         self._now: Membership | None = None
         self._former: Membership | None = None
-        self._meeting = Meeting(near or store)
+        self._next = NextMembership(near or store)
         self._moving: Attempt | None = None
         self._abort_hooks: dict[int, Callable[[], object]] = {}
         if not options.enable_reconfigure:
@@ -191,7 +191,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def get_reconfigure_handle(self) -> str:
         """The handle by which others name this process in reconfigure(). Always the same."""
-        return self._meeting.handle()
+        return self._next.handle()
 
     def reconfigure(self, opts: Any) -> Work:
         """Goes over to the membership that opts names; each of its members calls this.
@@ -208,7 +208,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         seconds = self._seconds(opts.timeout)
         number, handles = opts.uuid, opts.handles
         return self._move(
-            lambda: self._meeting.join(number, handles, seconds, self._timeout), seconds, f"reconfigure {number}"
+            lambda: self._next.join(number, handles, seconds, self._timeout), seconds, f"reconfigure {number}"
         )
 
     def configure(
@@ -391,7 +391,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             return call
 
         sizes = run.all_gather_async(total.own_size, total.sizes, tag=tag, timeout=seconds, minimum_world=size)
-        return self._begun([Chain(sizes, gather_elements)], [tensor], lambda _: total.give_back())
+        return self._begun([CallSequence(sizes, gather_elements)], [tensor], lambda _: total.give_back())
 
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
         """Gives every member the tensors of opts.rootRank. Elastic: also if other ranks are lost."""
@@ -429,7 +429,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             call: Call = run.broadcast_async(array, root, tag=tag, timeout=seconds)
             return call
 
-        return Chain(self._call("broadcast", opts, array, root, least=0), again)
+        return CallSequence(self._call("broadcast", opts, array, root, least=0), again)
 
     def barrier(self, opts: Any = None) -> Work:
         """Ends when every member has called it."""
@@ -735,7 +735,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             now.end(_LEAVE_WITHIN)
         if self._former is not None:
             self._former.place.close()
-        self._meeting.close()
+        self._next.close()
 
     def deliver(self) -> None:
         """At the end of the program: what this process has sent to other ranks arrives, within a bound of 10 s."""
@@ -876,7 +876,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         if isinstance(error, TimedOut):
             text = f"the timeout of the call has passed: {text}"
         end_of_run = error if isinstance(error, (NotConnected, Evicted, OutcomeUnknown)) else None
-        has_no_coordinator = end_of_run is not None and "the coordinator at '" in text
+        has_no_coordinator = isinstance(error, (NotConnected, OutcomeUnknown))
         if has_no_coordinator and self._rank_0_coordinates and self._given[0] != 0:
             lost = sorted({0, *lost})
             text = text.replace(": rejoin as a new peer", "") + (
@@ -953,14 +953,14 @@ def reconfigurable(
     """A group without members yet, which torchft's Manager or its reconfigure() gives some.
 
     timeout: default of changes of membership and collectives.
-    elastic: see Options; torchft counts the replicas itself and wants False.
+    elastic: see GroupOptions; torchft counts the replicas itself and wants False.
     near: a host by whose network the others reach this one. None for the host of TORCHFT_LIGHTHOUSE or of MASTER_ADDR,
         and without these for processes of one host. LOCKSTEP_HOST names this host itself.
 
     Example:
         >>> manager = torchft.Manager(pg=lockstep.torch.reconfigurable(), ...)
     """
-    return ProcessGroup(None, 0, 1, timeout, Options(elastic=elastic, enable_reconfigure=True), near=near)
+    return ProcessGroup(None, 0, 1, timeout, GroupOptions(elastic=elastic, enable_reconfigure=True), near=near)
 
 
 def shrink(group: Any = None, timeout: timedelta | None = None) -> list[int]:

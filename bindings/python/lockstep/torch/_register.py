@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .. import _lockstep
 from ..communicator import connect
 from ..errors import InvalidArgument
-from ._process_group import Options, ProcessGroup
+from ._process_group import GroupOptions, ProcessGroup
 from ._rendezvous import COORDINATOR, own_host, own_name
 
 _NAME = "lockstep"
@@ -37,9 +37,9 @@ def _create(given: Any, options: Any) -> ProcessGroup:
     is_default = str(given.group_id) in ("", "0")
     coordinator = _rendezvous.pop("coordinator", None) or os.environ.get(COORDINATOR) if is_default else None
     if options is None:
-        options = Options()
-    if not isinstance(options, Options):
-        raise TypeError(f"pg_options is a {type(options).__name__}; allowed: lockstep.torch.Options")
+        options = GroupOptions()
+    if not isinstance(options, GroupOptions):
+        raise TypeError(f"pg_options is a {type(options).__name__}; allowed: lockstep.torch.GroupOptions")
     if getattr(given, "enable_reconfigure", False):
         options = dataclasses.replace(options, enable_reconfigure=True)
     return ProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options, coordinator)

@@ -191,7 +191,7 @@ class _GradientSteps(Training):
     def on_synced(self, state: Mapping[str, Any]) -> None:
         """See SharedTraining."""
         self.take_counters(state)
-        self.loop.deal(self.loop.inner_step)
+        self.loop.allocate_samples(self.loop.inner_step)
 
     def on_fetched(self, state: Mapping[str, Any]) -> None:
         """See SharedTraining."""

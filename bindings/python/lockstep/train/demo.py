@@ -16,7 +16,7 @@ from .codec.dct import LONGEST_SIDE, Strip, TiledDct
 from .codec.sparse import SparseCodec
 from .codec.sparse_average import SparseAverage
 from .flat import Fragment
-from .host_parameters import HeldModel, is_lendable, memory_of
+from .host_parameters import HostParameters, is_lendable, memory_of
 from .outer import NoSteps
 from .run_loop import Run
 from .shared_model import AllParameters
@@ -128,7 +128,7 @@ class _FrequencyRounds(SparseRounds):
 
     def step_with_peers(self, fragment: Fragment) -> bool:
         """See GatherRounds."""
-        held, theta, error = HeldModel(fragment), fragment.theta, self.error
+        held, theta, error = HostParameters(fragment), fragment.theta, self.error
         gradients = _Gradients(fragment)
         decay, lr = float(np.float32(self._decay)), float(np.float32(self._signs.lr))
         tiled = list(self._tiles.values())

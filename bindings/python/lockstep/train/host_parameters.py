@@ -13,7 +13,7 @@ from .flat import Fragment
 _PIECE = 1 << 20  # elements of a copy, about
 
 
-class HeldModel:
+class HostParameters:
     """The parameters of a fragment, in the order of theta.
 
     Pieces are the model's own memory where they can be, else copies. These cost memory for a piece, and for the whole

@@ -106,7 +106,7 @@ class LocalRounds(Training):
         self.model.is_stored = False
         self.take_counters(state)
         if not (self.starts_next and self.publishes):  # a newcomer of the last moment draws in the next round
-            self.loop.deal(self.boundary)
+            self.loop.allocate_samples(self.boundary)
 
     def on_fetched(self, state: Mapping[str, Any]) -> None:
         """See SharedTraining."""

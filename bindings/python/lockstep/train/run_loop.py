@@ -13,7 +13,7 @@ from .._lockstep import Result, Work
 from ..communicator import Communicator
 from ..errors import BelowMinimum, BufferTooSmall, Error, InvalidArgument, Mismatch, PeerLost, WorldChanged
 from ..state import State
-from ..types import PeerId, StrategyName
+from ..types import PeerId, SyncStrategyName
 from . import tags
 from .agreement import TENSORS, Setting, compared, tensors_of
 from .arrays import Bytes
@@ -181,7 +181,7 @@ class RunLoop:
         self._training.on_synced(state)
 
     def _sync_with(self, run: Communicator, state: State, tensors: str) -> None:
-        part: StrategyName = "receive-only" if self._differs else "newest" if self.newest_wins else "popular"
+        part: SyncStrategyName = "receive-only" if self._differs else "newest" if self.newest_wins else "popular"
         settings = {
             "strategy": self.strategy,
             **self._training.settings(),
@@ -215,7 +215,7 @@ class RunLoop:
             self.publication.wait(self.run.admit_async())
             self.sync()
             self.buffers.keep()
-        self.deal(self.inner_step)
+        self.allocate_samples(self.inner_step)
         return admits
 
     def wait_for_members(self) -> None:
@@ -228,9 +228,9 @@ class RunLoop:
             self.sync()
             self.buffers.keep()
 
-    def deal(self, inner_step: int) -> None:
+    def allocate_samples(self, inner_step: int) -> None:
         """Members that begin to train at this inner step of the run get their samples up to the end of the round."""
-        self.samplers.deal(self.members, self.own_id, inner_step)
+        self.samplers.allocate(self.members, self.own_id, inner_step)
 
     def _published(self) -> State:
         entries, _ = self._training.whole_state()

@@ -1,7 +1,7 @@
 """Which samples each peer takes: arithmetic on what all peers agree about. Knows no run and no data.
 
 Positions number the samples of an endless stream. The members of a round get a slice of it each. The slice of a member
-whose contribution has come through is used up; the slice of a member that was lost before is dealt out again.
+whose contribution is in a result is used up; the slice of a member that was lost before is given out again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROUNDS = 8  # of the network that shuffles
 _LEAST_HALF = 4  # bits: small lengths are shuffled as a part of 256 numbers
 
 
-class Deals:
+class SampleAllocation:
     """The stream's slices. Equal events in equal order give equal slices, on every peer.
 
     Invariant: every position below the cursor is free, in the slice of one member of one open round, or used up.
@@ -35,11 +35,11 @@ class Deals:
 
     @property
     def used(self) -> int:
-        """Number of positions that are used up: those of contributions that have come through."""
-        dealt = [one for deal in self._rounds for ranges in deal.values() for one in ranges]
-        return self.cursor - sum(end - begin for begin, end in [*self._free, *dealt])
+        """Number of positions that are used up: those of contributions that are in a result."""
+        allocated = [one for slices in self._rounds for ranges in slices.values() for one in ranges]
+        return self.cursor - sum(end - begin for begin, end in [*self._free, *allocated])
 
-    def deal(self, members: Sequence[bytes], count: int) -> None:
+    def allocate(self, members: Sequence[bytes], count: int) -> None:
         """Gives each of the members that has no slice of the current round one of `count` positions, in this order."""
         current = self._rounds[-1]
         for member in members:
@@ -51,11 +51,11 @@ class Deals:
         return self._rounds[-1].get(member, [])
 
     def end_round(self) -> None:
-        """The current round is drawn; its contributions come through later, during the next one."""
+        """The current round is drawn; its reduction ends later, during the next one."""
         self._rounds.append({})
 
     def settle(self, contributors: Sequence[bytes]) -> None:
-        """The contributions of these members to the oldest open round have come through; the others are free again."""
+        """The contributions of these members to the oldest open round are in its result; the slices of others are free again."""
         oldest = self._rounds.pop(0)
         if not self._rounds:
             self._rounds.append({})
@@ -66,13 +66,13 @@ class Deals:
     def forget_rounds(self) -> None:
         """All slices of open rounds are free again: the run goes on from its last outer step."""
         rounds, self._rounds = self._rounds, [{}]
-        for deal in rounds:
-            for ranges in deal.values():
+        for slices in rounds:
+            for ranges in slices.values():
                 self._give_back(ranges)
 
     def free_of(self) -> list[Range]:
         """Positions below the cursor that are not used up."""
-        whole = Deals()
+        whole = SampleAllocation()
         whole.load(self.save())
         whole.forget_rounds()
         return whole._free
@@ -88,8 +88,8 @@ class Deals:
         """An array of fixed size. What does not fit is left out, free positions first: those are lost."""
         rows: list[tuple[int, bytes, Range]] = [
             (number, member, one)
-            for number, deal in reversed(list(enumerate(self._rounds)))
-            for member, ranges in deal.items()
+            for number, slices in reversed(list(enumerate(self._rounds)))
+            for member, ranges in slices.items()
             for one in ranges
         ]
         rows += [(_FREE, _NOBODY, one) for one in self._free]

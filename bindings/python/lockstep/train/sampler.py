@@ -9,7 +9,7 @@ from typing import Any, Callable
 import torch
 
 from .checked import check_state, whole_number
-from .sample_allocation import Deals, Range, positions_in, shuffled
+from .sample_allocation import Range, SampleAllocation, positions_in, shuffled
 from .strategy import Strategy
 
 
@@ -19,11 +19,11 @@ class RunSampler:
     The samples of the run are one shuffled stream, epoch after epoch. At the begin of a round (from one outer step to
     the next) each member takes a slice of inner_steps * batch samples, in the order of the ranks. The samples of a
     contribution that came through are used up. If a peer is lost or leaves before its outer step, then its slice is
-    dealt out again in the next round: what it had learnt is in no parameters. Newcomers and checkpoints go on where the
+    given out again in the next round: what it had learnt is in no parameters. Newcomers and checkpoints go on where the
     run is: the position is part of the shared state.
 
     data: a dataset of torch with a length (a map-style Dataset), or the number of samples.
-    sync: the strategy; make the sampler before its `with` block. A strategy may have several samplers.
+    strategy: make the sampler before its `with` block. A strategy may have several samplers.
     batch: samples of an inner step of one peer, equal on all peers. A batch may reach into the next epoch.
     seed: of the permutations, equal on all peers. shuffle: False gives the samples in order.
     collate: makes a batch of a list of items; default: torch.utils.data.default_collate.
@@ -31,38 +31,38 @@ class RunSampler:
     Raises ValueError, TypeError; RuntimeError inside of the `with` block.
 
     Example:
-        >>> data = RunSampler(dataset, sync, batch=32)
-        >>> with sync:
-        ...     while sync.inner_step < 1000:
+        >>> data = RunSampler(dataset, strategy, batch=32)
+        >>> with strategy:
+        ...     while strategy.inner_step < 1000:
         ...         x, y = data.next()
         ...         loss(model(x), y).backward()
         ...         optimizer.step()
         ...         optimizer.zero_grad()
-        ...         sync.step()
+        ...         strategy.step()
     """
 
     def __init__(
         self,
         data: Any,
-        sync: Strategy,
+        strategy: Strategy,
         batch: int = 32,
         *,
         seed: int = 0,
         shuffle: bool = True,
         collate: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        if not isinstance(sync, Strategy):
-            raise TypeError(f"sync is of type {type(sync).__name__}; allowed: a strategy, such as DiLoCo(...)")
+        if not isinstance(strategy, Strategy):
+            raise TypeError(f"strategy is of type {type(strategy).__name__}; allowed: a strategy, such as DiLoCo(...)")
         self._length, self._dataset = _length_of(data)
         self._batch = whole_number(batch, "batch", 1)
         self._seed = whole_number(seed, "seed", 0)
         self._shuffles = bool(shuffle)
         self._collate = torch.utils.data.default_collate if collate is None else collate
-        self._deals = Deals()
+        self._allocation = SampleAllocation()
         self._own: list[Range] = []
         self._begin = 0  # inner step of the run at which the own slice begins
-        self._sync = sync
-        self._shard, self._shards = sync.add_sampler(self)
+        self._strategy = strategy
+        self._shard, self._shards = strategy.add_sampler(self)
         if self._length < self._shards:
             raise ValueError(f"data has {self._length} samples for {self._shards} shards; allowed: at least as many")
 
@@ -71,7 +71,7 @@ class RunSampler:
     def next(self, device: Any = None) -> Any:
         """The batch of this inner step: collated items of the dataset, or indices if `data` is a number.
 
-        The run's counters decide: until sync.step() every call returns the same samples. Indices are a torch.int64
+        The run's counters decide: until strategy.step() every call returns the same samples. Indices are a torch.int64
         tensor of `batch` elements. device: where tensors go. Raises RuntimeError outside of the `with` block.
         """
         indices = self.indices()
@@ -84,33 +84,33 @@ class RunSampler:
         return batch if device is None else _moved(batch, device)
 
     def __iter__(self) -> Iterator[Any]:
-        """Calls next() again and again; the loop calls sync.step(), and ends itself."""
+        """Calls next() again and again; the loop calls strategy.step(), and ends itself."""
         while True:
             yield self.next()
 
     def indices(self) -> Any:
         """The indices of the samples of this inner step: torch.int64, `batch` elements."""
-        return self._indices(self._sync.inner_step - self._begin)
+        return self._indices(self._strategy.inner_step - self._begin)
 
     def round(self) -> list[list[int]]:
         """The indices of this and each following inner step of the round, for a loader with workers of its own.
 
         Example:
             >>> for x, y in torch.utils.data.DataLoader(dataset, batch_sampler=data.round(), num_workers=2):
-            ...     train(x, y)  # with sync.step()
+            ...     train(x, y)  # with strategy.step()
         """
         steps = sum(end - begin for begin, end in self._own) // self._batch
-        return [self._indices(step).tolist() for step in range(self._sync.inner_step - self._begin, steps)]
+        return [self._indices(step).tolist() for step in range(self._strategy.inner_step - self._begin, steps)]
 
     @property
     def epoch(self) -> int:
         """The epoch of the run, from 0, to which the first sample of this inner step belongs."""
-        return int(self._positions(self._sync.inner_step - self._begin)[0]) // self._samples
+        return int(self._positions(self._strategy.inner_step - self._begin)[0]) // self._samples
 
     @property
     def seen(self) -> int:
         """Number of samples in the shared parameters; with a Replica, those of this shard. Equal on all peers."""
-        return self._deals.used
+        return self._allocation.used
 
     # ---- what the strategy uses ----
 
@@ -124,37 +124,37 @@ class RunSampler:
             "shuffle": self._shuffles,
         }
 
-    def deal(self, members: Sequence[bytes], own: bytes, steps: int, inner_step: int) -> None:
+    def allocate(self, members: Sequence[bytes], own: bytes, steps: int, inner_step: int) -> None:
         """Members that have no slice of the current round get one for so many steps, from this inner step on."""
-        if not self._deals.slice_of(own):
+        if not self._allocation.slice_of(own):
             self._begin = inner_step
-        self._deals.deal(members, steps * self._batch)
-        self._own = self._deals.slice_of(own)
+        self._allocation.allocate(members, steps * self._batch)
+        self._own = self._allocation.slice_of(own)
 
     def end_round(self) -> None:
-        """See Deals.end_round()."""
-        self._deals.end_round()
+        """See SampleAllocation.end_round()."""
+        self._allocation.end_round()
 
     def settle(self, contributors: Sequence[bytes]) -> None:
-        """See Deals.settle()."""
-        self._deals.settle(contributors)
+        """See SampleAllocation.settle()."""
+        self._allocation.settle(contributors)
 
     def forget_rounds(self) -> None:
-        """See Deals.forget_rounds()."""
-        self._deals.forget_rounds()
+        """See SampleAllocation.forget_rounds()."""
+        self._allocation.forget_rounds()
         self._own = []
 
     def entry(self) -> Any:
         """The position, for the shared state."""
-        return self._deals.save()
+        return self._allocation.save()
 
     def take(self, entry: Any) -> None:
         """Takes over the position of the run."""
-        self._deals.load(entry)
+        self._allocation.load(entry)
 
     def state(self) -> dict[str, Any]:
         """The position after the last outer step, for a checkpoint."""
-        return {"cursor": self._deals.cursor, "free": self._deals.free_of(), "settings": dict(self.settings)}
+        return {"cursor": self._allocation.cursor, "free": self._allocation.free_of(), "settings": dict(self.settings)}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Takes over a state(). Raises KeyError, ValueError, TypeError."""
@@ -171,7 +171,7 @@ class RunSampler:
         ends = [0, *(end for _, end in free), cursor]
         if any(not last <= begin < end <= cursor for last, (begin, end) in zip(ends, free)):
             raise ValueError(f"free is {free}; allowed: sorted pairs of positions up to {cursor}, the cursor")
-        self._deals.begin_at(cursor, free)
+        self._allocation.begin_at(cursor, free)
 
     # ---- samples of positions ----
 

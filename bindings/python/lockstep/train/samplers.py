@@ -15,7 +15,7 @@ class Sampler(Protocol):
     def settings(self) -> Mapping[str, float]:
         """What must be equal on all peers."""
 
-    def deal(self, members: Sequence[bytes], own: bytes, steps: int, inner_step: int) -> None:
+    def allocate(self, members: Sequence[bytes], own: bytes, steps: int, inner_step: int) -> None:
         """Members that have no slice of the current round get one for so many steps, from this inner step on."""
 
     def end_round(self) -> None:
@@ -90,11 +90,11 @@ class Samplers:
         """The positions after the last outer step, for a checkpoint."""
         return [sampler.state() for sampler in self._samplers]
 
-    def deal(self, members: Sequence[bytes], own: bytes, inner_step: int) -> None:
+    def allocate(self, members: Sequence[bytes], own: bytes, inner_step: int) -> None:
         """Members that have no slice of the current round get one, from this inner step on to the end of the round."""
         steps = self.round_steps - inner_step % self.round_steps
         for sampler in self._samplers:
-            sampler.deal(members, own, steps, inner_step)
+            sampler.allocate(members, own, steps, inner_step)
 
     def end_round(self) -> None:
         """See Sampler.end_round()."""

@@ -16,7 +16,7 @@ from .average_rounds import AverageRounds
 from .checked import number, whole_number
 from .codec.sketch import CHUNK, Sketch
 from .flat import Fragment
-from .host_parameters import HeldModel
+from .host_parameters import HostParameters
 from .outer import SGD
 from .run_loop import Run
 from .strategy import Strategy
@@ -94,7 +94,7 @@ class _SketchedRounds(AverageRounds):
 
     def average_of(self, fragment: Fragment, number: int = 0) -> AverageCall:
         """See AverageRounds."""
-        held, theta = HeldModel(fragment), fragment.theta
+        held, theta = HostParameters(fragment), fragment.theta
         progress = np.empty(min(_PIECE, theta.size), np.float32)
         for begin in range(0, theta.size, _PIECE):
             piece = slice(begin, min(begin + _PIECE, theta.size))
@@ -105,7 +105,7 @@ class _SketchedRounds(AverageRounds):
 
     def step_of(self, fragment: Fragment, average: AverageCall) -> None:
         """See AverageRounds."""
-        held, theta = HeldModel(fragment), fragment.theta
+        held, theta = HostParameters(fragment), fragment.theta
         step = np.empty(min(_PIECE, theta.size), np.float32)
         for begin in range(0, theta.size, _PIECE):
             piece = slice(begin, min(begin + _PIECE, theta.size))

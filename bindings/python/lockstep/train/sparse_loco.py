@@ -16,7 +16,7 @@ from .checked import number, whole_number
 from .codec.sparse import LONGEST_CHUNK, SparseCodec
 from .codec.sparse_average import SparseAverage
 from .flat import Fragment
-from .host_parameters import HeldModel
+from .host_parameters import HostParameters
 from .outer import SGD
 from .run_loop import Run
 from .sparse_rounds import SparseRounds
@@ -151,7 +151,7 @@ class _LargestRounds(SparseRounds):
 
     def step_with_peers(self, fragment: Fragment) -> bool:
         """See GatherRounds."""
-        held, theta, error = HeldModel(fragment), fragment.theta, self.error
+        held, theta, error = HostParameters(fragment), fragment.theta, self.error
         decay, lr = float(np.float32(self._numbers.ef_decay)), float(np.float32(self._lr))
 
         def add_progress(encoder: native.SparseEncoder) -> None:

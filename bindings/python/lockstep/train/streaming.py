@@ -130,7 +130,7 @@ class _StreamedRounds(AverageRounds):
             self._mixes = True
             loop.samplers.end_round()
             if self._tau:
-                loop.deal(loop.inner_step)
+                loop.allocate_samples(loop.inner_step)
             else:
                 applied = self._apply()
         return applied
