@@ -41,7 +41,9 @@ def read_layers(text: str) -> list[Layer]:
     """The layers of a recorded.toml; raises Failure if it is none."""
     try:
         sections = tomllib.loads(text)
-        return [Layer(name, float(s["instructions"]), s["why"], list(s.get("in", []))) for name, s in sections.items()]
+        return [
+            Layer(name, float(s["instructions"]), s["why"], list(s.get("in", []))) for name, s in sections.items()
+        ]
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
         raise Failure(f"{RECORDED.name} is not a list of layers: {error!r}") from error
 
@@ -82,8 +84,12 @@ def judge(layer: Layer, found: Count) -> tuple[str, bool]:
 
 def record(text: str, name: str, instructions: float, why: str) -> str:
     """The text of recorded.toml with another number for one layer, and its reason."""
-    section = re.compile(rf"(^\[{re.escape(name)}\]\n(?:in = .*\n)?)instructions = .*\nwhy = .*$", re.MULTILINE)
-    new, changed = section.subn(lambda found: f'{found[1]}instructions = {instructions:.1f}\nwhy = "{why}"', text)
+    section = re.compile(
+        rf'(^\[{re.escape(name)}\]\n(?:in = .*\n)?)instructions = .*\nwhy = .*$', re.MULTILINE
+    )
+    new, changed = section.subn(
+        lambda found: f'{found[1]}instructions = {instructions:.1f}\nwhy = "{why}"', text
+    )
     if changed != 1:
         raise Failure(f"{RECORDED.name} has no layer '{name}' that can be rewritten")
     return new

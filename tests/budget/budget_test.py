@@ -35,12 +35,8 @@ class Budget(unittest.TestCase):
         self.assertEqual(found, budget.Count(123.0, 500, "messages"))
 
     def test_nothing_counted_is_no_success(self) -> None:
-        for out, words in (
-            ("", "Collected : 5"),
-            ("5 messages\n", ""),
-            ("0 messages\n", "Collected : 5"),
-            ("5 messages\n", "Collected : 0"),
-        ):
+        for out, words in (("", "Collected : 5"), ("5 messages\n", ""), ("0 messages\n", "Collected : 5"),
+                           ("5 messages\n", "Collected : 0")):
             with self.subTest(out=out, words=words), self.assertRaises(budget.Failure):
                 budget.read_count(out, words)
 
@@ -57,7 +53,7 @@ class Budget(unittest.TestCase):
 
     def test_recording_changes_one_layer_and_its_reason(self) -> None:
         new = budget.record(TEXT, "codec", 123.45, "a field more")
-        self.assertEqual(new, TEXT.replace('100.0\nwhy = "first recorded"', '123.5\nwhy = "a field more"', 1))
+        self.assertEqual(new, TEXT.replace("100.0\nwhy = \"first recorded\"", "123.5\nwhy = \"a field more\"", 1))
         again = budget.record(new, "simulator", 1.0, "x")
         self.assertEqual(budget.read_layers(again)[1].instructions, 1.0)
         with self.assertRaises(budget.Failure):

@@ -29,9 +29,7 @@ class Words(unittest.TestCase):
     def test_sizes_are_read_and_written(self) -> None:
         for text, size in {"4": 4, "64K": 65536, "64kib": 65536, "1M": 1 << 20, "4G": 4 << 30}.items():
             self.assertEqual(words.size_of(text), size)
-        self.assertEqual(
-            [words.size_words(size) for size in (4, 65536, 1 << 20, 1 << 30)], ["4 B", "64 KiB", "1 MiB", "1 GiB"]
-        )
+        self.assertEqual([words.size_words(size) for size in (4, 65536, 1 << 20, 1 << 30)], ["4 B", "64 KiB", "1 MiB", "1 GiB"])
         self.assertEqual(words.size_words(1536), "1536 B")
 
     def test_what_is_no_size_is_refused(self) -> None:
@@ -74,18 +72,14 @@ class Summary(unittest.TestCase):
 
     def test_there_is_a_row_per_case_in_the_order_of_measuring(self) -> None:
         other = Case("reno", 2, 4096)
-        rows = summary.rows_of(
-            samples("gloo", [1], case=other) + samples("gloo", [1]) + samples("ring", [1], case=other)
-        )
+        rows = summary.rows_of(samples("gloo", [1], case=other) + samples("gloo", [1]) + samples("ring", [1], case=other))
         self.assertEqual([row.case for row in rows], [other, CASE])
         self.assertEqual(set(rows[0].timings), {"gloo", "ring"})
 
 
 class Tables(unittest.TestCase):
     def test_columns_are_as_wide_as_their_widest_cell(self) -> None:
-        self.assertEqual(
-            table.table(["a", "long"], [["1234", "5"]]), "| a    | long |\n|------|------|\n| 1234 | 5    |"
-        )
+        self.assertEqual(table.table(["a", "long"], [["1234", "5"]]), "| a    | long |\n|------|------|\n| 1234 | 5    |")
 
     def test_a_row_says_times_bandwidth_and_ratios(self) -> None:
         row = summary.row_of(CASE, samples("lockstep", [2, 3]) + samples("gloo", [5, 5], "bcube"))
@@ -107,9 +101,7 @@ class Plot(unittest.TestCase):
             self.assertAlmostEqual(plot.nice_step(most), step)
 
     def test_it_has_a_panel_per_case_and_a_curve_per_contender(self) -> None:
-        cases = [
-            Case(setting, peers, size) for setting in ("system", "reno") for peers in (2, 4) for size in (4096, 1 << 20)
-        ]
+        cases = [Case(setting, peers, size) for setting in ("system", "reno") for peers in (2, 4) for size in (4096, 1 << 20)]
         its = [one for case in cases for key in ("lockstep", "ring") for one in samples(key, [1, 2], case=case)]
         text = plot.picture(summary.rows_of(its), NAMES, {"system": "the system's", "reno": "reno"}, "<here> & now")
         root = ElementTree.fromstring(text)
@@ -138,15 +130,11 @@ class Contenders(unittest.TestCase):
     def test_a_yardstick_is_started_by_itself_or_by_another(self) -> None:
         work = Work(2, 64, algorithm="ring")
         self.assertEqual(Yardstick("k", "n", Path("p")).command(work), ["p", "-n", "2", "64", "--algorithm", "ring"])
-        self.assertEqual(
-            Yardstick("k", "n", Path("p"), ("mpirun",)).command(Work(2, 64)), ["mpirun", "-n", "2", "p", "64"]
-        )
+        self.assertEqual(Yardstick("k", "n", Path("p"), ("mpirun",)).command(Work(2, 64)), ["mpirun", "-n", "2", "p", "64"])
 
     def test_what_a_yardstick_prints_is_read(self) -> None:
         yardstick = Yardstick("k", "n", Path("p"))
-        self.assertEqual(
-            yardstick.read("64 1.5 0.1 0 ring\n64 2 0.1 0 \n"), [Measured("ring", 1.5e-6, 0), Measured("", 2e-6, 0)]
-        )
+        self.assertEqual(yardstick.read("64 1.5 0.1 0 ring\n64 2 0.1 0 \n"), [Measured("ring", 1.5e-6, 0), Measured("", 2e-6, 0)])
         for bad in ("64", "64 a b c", "error: no"):
             with self.subTest(bad), self.assertRaises(Failed):
                 yardstick.read(bad)
@@ -164,11 +152,7 @@ class Settings(unittest.TestCase):
 class Processes(unittest.TestCase):
     def test_the_last_line_of_a_failure_is_told(self) -> None:
         with self.assertRaisesRegex(Failed, "ended with 3: because"):
-            run(
-                [sys.executable, "-c", "import sys; print('well\\nbecause\\n---', file=sys.stderr); sys.exit(3)"],
-                {},
-                60,
-            )
+            run([sys.executable, "-c", "import sys; print('well\\nbecause\\n---', file=sys.stderr); sys.exit(3)"], {}, 60)
 
     def test_a_missing_program_is_told(self) -> None:
         with self.assertRaisesRegex(Failed, "cannot run /no/such: No such file"):
@@ -215,8 +199,7 @@ class Turns(unittest.TestCase):
     def test_wrong_elements_and_silence_are_failures_and_not_asked_again(self) -> None:
         results = self.compare(Printing("liar", "4096 1 1 7"), Printing("mute", "")).results
         self.assertEqual(
-            [failure.split(", ")[-1] for failure in results.failures],
-            ["liar: 7 ELEMENTS ARE WRONG", "mute: printed no result"],
+            [failure.split(", ")[-1] for failure in results.failures], ["liar: 7 ELEMENTS ARE WRONG", "mute: printed no result"]
         )
 
     def test_cpu_time_is_that_of_the_calls_that_one_run_has_more_by_the_best_algorithm(self) -> None:

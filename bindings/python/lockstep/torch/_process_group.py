@@ -48,7 +48,9 @@ _groups: weakref.WeakSet[ProcessGroup] = weakref.WeakSet()
 
 @dataclasses.dataclass
 class GroupOptions:
-    """How a group reacts to the loss of a process: `init_process_group("lockstep", pg_options=GroupOptions(elastic=True))`.
+    """How a group reacts to the loss of a process.
+
+        init_process_group("lockstep", pg_options=GroupOptions(elastic=True))
 
     elastic: all-reduce, barrier, and a broadcast whose root lives go on among the survivors, and the group shrinks by
         itself. Default: the collective raises on every survivor, and the group waits for shrink().

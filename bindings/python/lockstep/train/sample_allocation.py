@@ -55,7 +55,10 @@ class SampleAllocation:
         self._rounds.append({})
 
     def settle(self, contributors: Sequence[bytes]) -> None:
-        """The contributions of these members to the oldest open round are in its result; the slices of others are free again."""
+        """The contributions of these members to the oldest open round are in its result.
+
+        The slices of others are free again.
+        """
         oldest = self._rounds.pop(0)
         if not self._rounds:
             self._rounds.append({})

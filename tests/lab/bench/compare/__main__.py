@@ -97,9 +97,7 @@ def main(words: Sequence[str]) -> int:
     rows = rows_of(results.samples)
     tell(options, names, rows, results)
     if copies:
-        say(
-            f"\nmemcpy: {three_digits(copies['in_cache'])} GB/s in cache, {three_digits(copies['out_of_cache'])} GB/s out of it."
-        )
+        say(f"\nmemcpy: {three_digits(copies['in_cache'])} GB/s in cache, {three_digits(copies['out_of_cache'])} GB/s out of it.")
     where = f"{machine.cpu_model()}, {len(os.sched_getaffinity(0))} CPUs; other work took {others:.1f} of them"
     say(f"{where}; {duration_words(seconds)}.")
 

@@ -126,9 +126,7 @@ class Comparison:
                 raise Failed(f"{one.errors} ELEMENTS ARE WRONG {one.algorithm}".rstrip())
 
     def _measure_cpu(self, setting: Setting, case: Case, contender: Contender, number: int) -> None:
-        algorithm = best_timing(
-            s for s in self.results.samples if s.case == case and s.contender == contender.key
-        ).algorithm
+        algorithm = best_timing(s for s in self.results.samples if s.case == case and s.contender == contender.key).algorithm
         few, many = (
             self._start(setting, contender, Work(case.peers, case.size, calls, algorithm)).cpu_seconds
             for calls in (FEW_CALLS, MANY_CALLS)

@@ -56,20 +56,7 @@ class Lockstep:
     def command(self, work: Work) -> list[str]:
         size = str(work.size)
         calls = ["-n", str(work.calls)] if work.calls else []
-        return [
-            str(self.program),
-            "bench",
-            "-p",
-            str(work.peers),
-            "-b",
-            size,
-            "-e",
-            size,
-            "--only",
-            "out",
-            "-j",
-            *calls,
-        ]
+        return [str(self.program), "bench", "-p", str(work.peers), "-b", size, "-e", size, "--only", "out", "-j", *calls]
 
     def read(self, output: str) -> list[Measured]:
         try:

@@ -79,12 +79,7 @@ def parse(words: Sequence[str]) -> Options:
         default=",".join(default_keys()),
         help="congestion control: the system's, or of a network namespace for the purpose (%(default)s)",
     )
-    add(
-        "--cpu-size",
-        type=_one(_cpu_size),
-        default="64M",
-        help="one of them, for which CPU time is told; 0: none (%(default)s)",
-    )
+    add("--cpu-size", type=_one(_cpu_size), default="64M", help="one of them, for which CPU time is told; 0: none (%(default)s)")
     add("--cpus", type=_list_of(_number(0, 4095)), default=[], help="for everything that is measured (all)")
     add("--build", type=Path, default=Path("build/release"), help="folder of the programs (%(default)s)")
     add("--out", type=Path, default=Path("build/bench"), help="folder for compare.json and compare.svg (%(default)s)")

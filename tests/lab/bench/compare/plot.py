@@ -58,9 +58,7 @@ def bandwidths(row: Row) -> dict[str, Spread]:
     return {key: Spread(of(its.median), of(its.most), of(its.least)) for key, its in spreads.items()}
 
 
-def _panel(
-    picture: Element, x: float, y: float, title: str, rows: Sequence[Row], sizes: Sequence[int], most: float
-) -> None:
+def _panel(picture: Element, x: float, y: float, title: str, rows: Sequence[Row], sizes: Sequence[int], most: float) -> None:
     panel = SubElement(picture, "g", {"transform": f"translate({x:.1f} {y:.1f})"})
     _text(panel, 0, -12, title, "start", 12, **{"font-weight": "bold"})
     step = nice_step(most)

@@ -34,9 +34,7 @@ def setting_of(key: str) -> Setting:
         return Setting(key, f"congestion control of the system, {system_control()}")
     allowed = _ALLOWED.read_text().split()
     if key not in allowed:
-        raise ValueError(
-            f"a namespace may not have congestion control '{key}' (one of: {' '.join([SYSTEM, *allowed])})"
-        )
+        raise ValueError(f"a namespace may not have congestion control '{key}' (one of: {' '.join([SYSTEM, *allowed])})")
     launcher = ["unshare", "--net", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", _IN_NAMESPACE, key]
     return Setting(key, f"congestion control {key}", tuple(launcher))
 

@@ -9,9 +9,7 @@ from .words import size_words, three_digits
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rows = [head, *lines]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    text = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
-    ]
+    text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows]
     text.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
     return "\n".join(text)
 
@@ -66,10 +64,7 @@ def cpu_table(cpu: Mapping[Case, Mapping[str, Spread]], names: Mapping[str, str]
             case.setting,
             str(case.peers),
             size_words(case.size),
-            *(
-                f"{its[key].median:.2f} ({its[key].least:.2f} to {its[key].most:.2f})" if key in its else ""
-                for key in names
-            ),
+            *(f"{its[key].median:.2f} ({its[key].least:.2f} to {its[key].most:.2f})" if key in its else "" for key in names),
         ]
         for case, its in cpu.items()
     ]
