@@ -58,8 +58,9 @@ void sync_folder(const std::string& of) {
 std::uint64_t change_of(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return 0;
-  const auto number = [](auto value) { return static_cast<std::uint64_t>(value); };
-  return number(found.st_mtim.tv_sec) * 1'000'000'000 + number(found.st_mtim.tv_nsec) + number(found.st_ino);
+  const auto as_unsigned = [](auto value) { return static_cast<std::uint64_t>(value); };
+  return as_unsigned(found.st_mtim.tv_sec) * 1'000'000'000 + as_unsigned(found.st_mtim.tv_nsec) +
+         as_unsigned(found.st_ino);
 }
 
 std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }

@@ -98,9 +98,10 @@ class Transfers {
 
  private:
   struct Way {
-    PeerId from;
+    Way(PeerId sender, PeerId receiver, Tag its) : to(receiver), tag(its), from(sender) {}
     PeerId to;
     Tag tag;
+    PeerId from;  // last: the ways of a receive from anybody stand together
     auto operator<=>(const Way&) const = default;
   };
   struct Sent {
@@ -209,8 +210,10 @@ class Transfers {
     const auto& waiting = receives_.at({receive.peer, receive.transfer.tag});
     const auto first = std::find_if(waiting.begin(), waiting.end(), [](const Call* open) { return !open->outcome; });
     if (first == waiting.end() || *first != &receive) return nullptr;
-    for (const auto& [way, traffic] : ways_) {
-      if (way.to != receive.peer || way.tag != receive.transfer.tag || !fits(receive, way.from)) continue;
+    for (auto at = ways_.lower_bound({PeerId{}, receive.peer, receive.transfer.tag}); at != ways_.end(); ++at) {
+      const auto& [way, traffic] = *at;
+      if (way.to != receive.peer || way.tag != receive.transfer.tag) break;
+      if (!fits(receive, way.from)) continue;
       if (const Call* const held = first_held(way, traffic)) return held;
       if (gone(way.from)) continue;
       if (const Call* const send = first_open(traffic)) return send;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -27,6 +28,7 @@
 #include "sim/cover/judge.h"
 #include "sim/cover/page.h"
 #include "sim/cover/surveyor.h"
+#include "sim/search/shrink.h"
 #include "sim/search/sweep.h"
 #include "sim/world/world.h"
 
@@ -34,6 +36,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr int kCoverJsonVersion = 1;
+constexpr std::uint32_t kRunsToShrink = 1000;
 
 struct CoverFlags {
   SwarmFlags swarm;
@@ -170,6 +173,30 @@ std::vector<cover::Cell> sought_by(const CoverFlags& flags) {
   return sought;
 }
 
+// What a run of the plan hits; nothing if it breaks a promise or does not end in time.
+std::optional<cover::Hits> hits_of(const Plan& plan) {
+  cover::Hits hits;
+  cover::Surveyor surveyor(hits);
+  WorldOptions world;
+  world.witness = &surveyor;
+  const Report report = run(plan, world);
+  if (report.failure) return {};
+  return hits;
+}
+
+// A smaller plan that hits the same cells.
+Plan shrunk_for(const Plan& plan, const std::vector<cover::Cell>& cells) {
+  const Trial trial = [&](const Plan& candidate) -> std::optional<Broken> {
+    const std::optional<cover::Hits> hits = hits_of(candidate);
+    if (!hits || !std::all_of(cells.begin(), cells.end(), [&](cover::Cell cell) { return hits->has(cell); })) return {};
+    return Broken{"hits the cells"};
+  };
+  ShrinkOptions options;
+  options.max_runs = kRunsToShrink;
+  const std::optional<Shrunk> shrunk = shrink(plan, trial, options);
+  return shrunk ? shrunk->plan : plan;  // a plan that breaks a promise stays as it is
+}
+
 // The runs that hit the cells of --find, reduced to a few runs that together hit all of them.
 class Finds {
  public:
@@ -192,7 +219,9 @@ class Finds {
       std::string again = items[item].again;
       if (!folder.empty()) {
         const std::string file = fmt::format("{}/{}.toml", folder, file_name_of(cells.front()));
-        write_plan(items[item].plan(), file);
+        Plan plan = items[item].plan();
+        plan.expect = {};
+        write_plan(shrunk_for(plan, cells), file);
         again = "replay " + file;
       }
       for (const cover::Cell cell : cells) fmt::print("{}: ", cover::name_of(cell));
@@ -303,7 +332,7 @@ Run add_cover(CLI::App& app) {
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   command->add_option("--find", flags->find, "a cell, as it is listed: name a run that hits it; may be repeated");
-  command->add_option("--keep", flags->keep, "with --find: write the plans of these runs to this folder")
+  command->add_option("--keep", flags->keep, "with --find: write the plans of these runs, shrunk, to this folder")
       ->check(file_name());
   command->add_flag("--curve", flags->curve, "only the seeds: how many cells the first 1, 2, 5, 10, ... of them hit");
   command->add_flag("--json", flags->json, "the same facts as JSON");

@@ -671,7 +671,8 @@ void draw_stoppers(Plan& plan, Dice dice) {
   plan.entries.clear();
   plan.program.call_timeout = {};
   plan.minimum_world = 1;
-  plan.program.think = std::min(plan.program.think, plan.heartbeat);
+  constexpr Duration kShortest = milliseconds(10);  // in the seconds that follow, shorter steps are too many
+  plan.program.think = std::max(std::min(plan.program.think, plan.heartbeat), kShortest);
   plan.program.stops_at_once = static_cast<std::uint32_t>(range(1, 8));
   Entry entry;
   entry.fault = Fault::kLie;

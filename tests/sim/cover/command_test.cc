@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,21 @@ TEST(Cover, NamesARunThatHitsACell) {
   EXPECT_EQ(run_sim({"replay", plan}).code, 0);
   EXPECT_THAT(cover_little({"--find", "peer-input: new x Connect"}).out,
               HasSubstr("lockstep sim run sim/sweeps/two-peers.toml --seed 0"));
+}
+
+TEST(Cover, KeepsAPlanWithNothingMoreThanTheCellsNeed) {
+  const std::string folder = std::filesystem::path(file_with("", "none")).parent_path().string();
+  const std::string large = folder + "/large.toml";
+  const auto text_of = [](const std::string& file) {
+    std::ifstream stream(file);
+    return std::string{std::istreambuf_iterator<char>(stream), {}};
+  };
+  ASSERT_EQ(run_sim({"run", "--seed", "3", "--max-peers", "5", "--write-plan", large}).code, 0);
+  ASSERT_THAT(text_of(large), HasSubstr("[[do]]"));
+  const Ran ran = run_sim({"cover", large, "--seeds", "0..1", "--max-peers", "2", "--stride", "0", "--each", "0",
+                           "--find", "peer-input: new x Connect", "--keep", folder});
+  EXPECT_THAT(ran.out, HasSubstr("peer-input: new x Connect: lockstep sim replay"));
+  EXPECT_THAT(text_of(folder + "/peer-input-new-x-Connect.toml"), testing::Not(HasSubstr("[[do]]")));
 }
 
 TEST(Cover, RefusesUnknownArguments) {

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import torch
 
 from .._lockstep import Work
 from . import pipeline, tags
@@ -169,3 +172,48 @@ class AverageRounds(LocalRounds):
 
     def after_average(self, average: AverageCall) -> None:
         """Between an outer step and the admission of newcomers."""
+
+
+class BackgroundRounds(AverageRounds):
+    """Rounds whose reduction goes on while the next inner steps are made. flying: number of the fragment in flight.
+
+    in_flight: the reduction; None if there is none. has_newcomers: whether the last one has told of newcomers.
+    has_applied: whether it has led to an outer step, of which no step() has told yet.
+    """
+
+    def __init__(self, parts: Parts, inner_steps: int, outer: OuterOptimizer, wire: Wire, **options: Any) -> None:
+        super().__init__(parts, inner_steps, outer, wire, **options)
+        self.in_flight: AverageCall | None = None
+        self.flying = 0
+        self.has_newcomers = False
+        self.has_applied = False
+
+    def enter(self) -> None:
+        """See Training."""
+        self.in_flight = None
+        self.has_newcomers = self.has_applied = False
+        super().enter()
+
+    def launch(self, average: AverageCall, number: int = 0) -> None:
+        """Begins the reduction of a fragment."""
+        self.flying = number
+        self.loop.begin(average)
+        self.in_flight = average
+
+    def wait(self) -> None:
+        """Waits for the reduction in flight, and makes its outer step; see Strategy.wait()."""
+        if self.in_flight is None:
+            return
+        average, self.in_flight = self.in_flight, None
+        with torch.no_grad():
+            self.loop.end(average)
+            self.has_newcomers = average.has_newcomers
+            if not average.is_void:
+                self.model.fragments[self.flying].step()
+                self.loop.outer_step += 1
+                self.has_applied = True
+
+    def admit(self) -> None:
+        """Newcomers enter, if the last reduction has told of some."""
+        has_newcomers, self.has_newcomers = self.has_newcomers, False
+        self.loop.admit(has_newcomers)

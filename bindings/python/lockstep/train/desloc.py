@@ -54,12 +54,7 @@ class DESLOC(Strategy):
     Raises ValueError, TypeError; ValueError on entry, if the inner optimizer has no moment of a name.
 
     Example:
-        >>> with DESLOC(run, model, torch.optim.AdamW(model.parameters()), inner_steps=50) as strategy:
-        ...     while strategy.inner_step < 10_000:
-        ...         loss(model).backward()
-        ...         optimizer.step()
-        ...         optimizer.zero_grad()
-        ...         strategy.step()
+        >>> strategy = DESLOC(run, model, torch.optim.AdamW(model.parameters()), inner_steps=50)
     """
 
     def __init__(

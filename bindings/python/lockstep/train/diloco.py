@@ -9,8 +9,7 @@ import torch
 
 from ..types import WireFormat, WireFormatName
 from .agreement import Setting
-from .average_call import AverageCall
-from .average_rounds import AverageRounds
+from .average_rounds import AverageRounds, BackgroundRounds
 from .outer import SGD, Nesterov, OuterOptimizer
 from .run_loop import Run
 from .strategy import Strategy
@@ -91,7 +90,7 @@ class _BlockingRounds(AverageRounds):
         return {**super().settings(), _OVERLAP: 0}
 
 
-class _OverlappedRounds(AverageRounds):
+class _OverlappedRounds(BackgroundRounds):
     """Each reduction goes on during the next round.
 
     eager_rate: rate of the step that a peer makes at once along its own share of its own progress; None without.
@@ -102,9 +101,6 @@ class _OverlappedRounds(AverageRounds):
     ) -> None:
         super().__init__(parts, inner_steps, outer, wire, keeps_begin=True)
         self._eager_rate = eager_rate
-        self._in_flight: AverageCall | None = None
-        self._has_newcomers = False
-        self._has_applied = False  # an outer step since the last step()
 
     def settings(self) -> dict[str, Setting]:
         """See SharedTraining."""
@@ -112,30 +108,15 @@ class _OverlappedRounds(AverageRounds):
 
     def enter(self) -> None:
         """See Training."""
-        self._in_flight = None
-        self._has_newcomers = self._has_applied = False
         super().enter()
         if self.starts_next:  # a newcomer takes part in the round that begins, with nothing
-            self._launch(self.observation_of(self.model.whole))
-
-    def wait(self) -> None:
-        """Waits for the reduction in flight, and makes its outer step; see Strategy.wait()."""
-        if self._in_flight is None:
-            return
-        average, self._in_flight = self._in_flight, None
-        with torch.no_grad():
-            self.loop.end(average)
-        self._has_newcomers = average.has_newcomers
-        if not average.is_void:
-            self.model.whole.step()
-            self.loop.outer_step += 1
-            self._has_applied = True
+            self.launch(self.observation_of(self.model.whole))
 
     def after_inner_step(self) -> int | None:
         """See LocalRounds."""
         if self.loop.inner_step % self.inner_steps == 0:
             self._next_round()
-        has_applied, self._has_applied = self._has_applied, False
+        has_applied, self.has_applied = self.has_applied, False
         return 0 if has_applied else None
 
     def _next_round(self) -> None:
@@ -147,11 +128,6 @@ class _OverlappedRounds(AverageRounds):
         self.starts_next = True
         self.loop.samplers.end_round()
         self.loop.average_buffers()
-        has_newcomers, self._has_newcomers = self._has_newcomers, False
-        self.loop.admit(has_newcomers)
+        self.admit()
         self.model.whole.begin_at(self._eager_rate or 0.0, self.loop.world)
-        self._launch(average)
-
-    def _launch(self, average: AverageCall) -> None:
-        self.loop.begin(average)
-        self._in_flight = average
+        self.launch(average)

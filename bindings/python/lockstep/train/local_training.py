@@ -45,12 +45,7 @@ class LocalTraining(Strategy):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with LocalTraining(run, model, optimizer, TrimmedMean(1), inner_steps=20) as strategy:
-        ...     while strategy.inner_step < 1000:
-        ...         loss(model).backward()
-        ...         optimizer.step()
-        ...         optimizer.zero_grad()
-        ...         strategy.step()
+        >>> strategy = LocalTraining(run, model, optimizer, TrimmedMean(1), inner_steps=20)
     """
 
     def __init__(

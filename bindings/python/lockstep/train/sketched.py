@@ -47,12 +47,7 @@ class SketchedSGD(Strategy):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with SketchedSGD(run, model, optimizer, inner_steps=20, ratio=10, wire="int8") as strategy:
-        ...     while strategy.inner_step < 1000:
-        ...         loss(model).backward()
-        ...         optimizer.step()
-        ...         optimizer.zero_grad()
-        ...         strategy.step()
+        >>> strategy = SketchedSGD(run, model, optimizer, inner_steps=20, ratio=10, wire="int8")
     """
 
     def __init__(

@@ -62,12 +62,7 @@ class SparseLoCo(Strategy):
     Raises ValueError, TypeError.
 
     Example:
-        >>> with SparseLoCo(run, model, optimizer, inner_steps=30, density=1 / 32) as strategy:
-        ...     while strategy.inner_step < 10_000:
-        ...         loss(model).backward()
-        ...         optimizer.step()
-        ...         optimizer.zero_grad()
-        ...         strategy.step()
+        >>> strategy = SparseLoCo(run, model, optimizer, inner_steps=30, density=1 / 32)
     """
 
     def __init__(

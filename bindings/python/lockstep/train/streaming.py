@@ -8,8 +8,7 @@ import torch
 
 from ..types import WireFormat, WireFormatName
 from .agreement import Setting
-from .average_call import AverageCall
-from .average_rounds import AverageRounds
+from .average_rounds import BackgroundRounds
 from .checked import number, whole_number
 from .fragments import Cut, by_block
 from .outer import Nesterov, OuterOptimizer
@@ -68,7 +67,7 @@ class StreamingDiLoCo(Strategy):
         super().__init__(_StreamedRounds(parts, inner_steps, outer, Wire.of(wire), cut, tau, alpha))
 
 
-class _StreamedRounds(AverageRounds):
+class _StreamedRounds(BackgroundRounds):
     """Rounds in each of which every fragment has its turn."""
 
     def __init__(
@@ -84,10 +83,7 @@ class _StreamedRounds(AverageRounds):
         super().__init__(parts, inner_steps, outer, wire, cut=cut)
         self._tau = tau
         self._alpha = alpha
-        self._in_flight: AverageCall | None = None
-        self._flying = 0  # number of the fragment in flight, or just settled
         self._mixes = False  # the fragment waits for its place in the model
-        self._has_newcomers = False
         count = len(self.model.fragments)
         if inner_steps % count:
             raise ValueError(f"inner_steps is {inner_steps}, with {count} fragments; allowed: a multiple")
@@ -103,20 +99,8 @@ class _StreamedRounds(AverageRounds):
 
     def enter(self) -> None:
         """See Training."""
-        self._in_flight = None
-        self._mixes = self._has_newcomers = False
+        self._mixes = False
         super().enter()
-
-    def wait(self) -> None:
-        """Waits for the fragment in flight, and makes its outer step; see Strategy.wait()."""
-        if self._in_flight is None:
-            return
-        average, self._in_flight = self._in_flight, None
-        with torch.no_grad():
-            self.loop.end(average)
-            self._has_newcomers = average.has_newcomers
-            self.model.fragments[self._flying].step()
-        self.loop.outer_step += 1
 
     def after_inner_step(self) -> int | None:
         """See LocalRounds."""
@@ -124,9 +108,8 @@ class _StreamedRounds(AverageRounds):
         if self._tau and loop.inner_step % self._period == self._tau and self._mixes:
             applied = self._apply()
         if loop.inner_step % self._period == 0:
-            self._flying = (loop.inner_step // self._period - 1) % len(self.model.fragments)
-            self._in_flight = self.average_of(self.model.fragments[self._flying], self._flying)
-            loop.begin(self._in_flight)
+            number = (loop.inner_step // self._period - 1) % len(self.model.fragments)
+            self.launch(self.average_of(self.model.fragments[number], number), number)
             self._mixes = True
             loop.samplers.end_round()
             if self._tau:
@@ -141,7 +124,6 @@ class _StreamedRounds(AverageRounds):
         self._mixes = False
         self.boundary = self.loop.inner_step
         self.loop.average_buffers()
-        has_newcomers, self._has_newcomers = self._has_newcomers, False
-        self.loop.admit(has_newcomers)
-        self.model.fragments[self._flying].mix(self._alpha)
-        return self._flying
+        self.admit()
+        self.model.fragments[self.flying].mix(self._alpha)
+        return self.flying
