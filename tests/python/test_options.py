@@ -46,6 +46,8 @@ def test_every_option_is_taken(coordinator: lockstep.Coordinator, tmp_path: Path
         "bytes_per_second": 1 << 30,
         "state_bytes_per_second": 1 << 20,
         "shared_thread": True,
+        "certificates": None,
+        "insecure": True,
     }
     assert set(options) == set(lockstep.Options.__annotations__)
     with lockstep.connect(coordinator.address, timeout=IN_TIME, **options) as run:

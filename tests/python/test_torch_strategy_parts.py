@@ -717,3 +717,26 @@ def test_a_state_is_that_of_the_strategy() -> None:
     with pytest.raises(ValueError, match="inner_step is -5"):
         sync.load_global_state_dict({**good, "inner_step": -5})
     sync.load_global_state_dict(good)
+
+
+class Unshowable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_an_argument_that_cannot_be_shown_is_named_all_the_same() -> None:
+    model = torch.nn.Linear(2, 2)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    wrong: Any = Unshowable()
+    refused = (TypeError, ValueError)
+    for make, text in (
+        (lambda: LocalSGD(None, model, inner, inner_steps=wrong), "inner_steps is a Unshowable"),
+        (lambda: LocalSGD(wrong, model, inner), "run is a Unshowable"),
+        (lambda: DiLoCo(None, model, inner, outer=wrong), "outer is a Unshowable"),
+        (lambda: DiLoCo(None, model, inner, overlap=wrong), "overlap is a Unshowable"),
+        (lambda: FedAvg(None, model, inner, lr=wrong), "lr is a Unshowable"),
+        (lambda: StreamingDiLoCo(None, model, inner, fragments=wrong), "fragments is a Unshowable"),
+        (lambda: by_block(pattern=wrong), "pattern is a Unshowable"),
+    ):
+        with pytest.raises(refused, match=text):
+            make()

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import Union
 
-from ._arguments import path_of
+from ._arguments import path_of, shown
 
 __all__ = ["Certificates"]
 
@@ -38,6 +38,6 @@ def native_certificates(certificates: Certificates | None) -> dict[str, bytes]:
     if certificates is None:
         return {}
     if not isinstance(certificates, Certificates):
-        raise TypeError(f"certificates is {certificates!r}; allowed: a lockstep.Certificates, or None")
+        raise TypeError(f"certificates is {shown(certificates)}; allowed: a lockstep.Certificates, or None")
     paths = {field.name: getattr(certificates, field.name) for field in fields(certificates)}
     return {name: path_of(path, name) for name, path in paths.items() if path is not None}

@@ -878,7 +878,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         if isinstance(error, TimedOut):
             text = f"the timeout of the call has passed: {text}"
         end_of_run = error if isinstance(error, (NotConnected, Evicted, OutcomeUnknown)) else None
-        has_no_coordinator = isinstance(error, (NotConnected, OutcomeUnknown))
+        has_no_coordinator = end_of_run is not None and "the coordinator at '" in text
         if has_no_coordinator and self._rank_0_coordinates and self._given[0] != 0:
             lost = sorted({0, *lost})
             text = text.replace(": rejoin as a new peer", "") + (

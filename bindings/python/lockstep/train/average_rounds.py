@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._arguments import shown
 from .._lockstep import Work
 from . import pipeline, tags
 from .agreement import Setting
@@ -44,7 +45,9 @@ class AverageRounds(LocalRounds):
     ) -> None:
         super().__init__(parts, inner_steps)
         if not isinstance(outer, OuterOptimizer):
-            raise TypeError(f"outer is {outer!r}; allowed: an OuterOptimizer, such as Nesterov(0.7, 0.9) or SGD(0.7)")
+            raise TypeError(
+                f"outer is {shown(outer)}; allowed: an OuterOptimizer, such as Nesterov(0.7, 0.9) or SGD(0.7)"
+            )
         self.outer = outer
         self.wire = wire
         groups = [self.model.named] if cut is None else fragments_of(cut, self.model.module, self.model.named)

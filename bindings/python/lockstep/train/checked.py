@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
+from .._arguments import shown
 from ..communicator import Communicator
 from .sharding import Shard
 
@@ -18,7 +19,7 @@ def whole_number(value: Any, name: str, least: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; allowed: an int of at least {least}") from None
+        raise TypeError(f"{name} is {shown(value)}; allowed: an int of at least {least}") from None
     if not least <= number <= _MOST:
         raise ValueError(f"{name} is {number}; allowed: {least} to {_MOST}")
     return number
@@ -26,7 +27,7 @@ def whole_number(value: Any, name: str, least: int) -> int:
 
 def number(value: Any, name: str, allowed: str) -> float:
     """A number. Raises TypeError."""
-    wrong = TypeError(f"{name} is {value!r}; allowed: {allowed}")
+    wrong = TypeError(f"{name} is {shown(value)}; allowed: {allowed}")
     if isinstance(value, (str, bytes, bytearray, bool)):  # float() reads them
         raise wrong
     try:
@@ -59,7 +60,7 @@ def weight_of(value: Any) -> float:
 def check_parts(run: Any, model: Any, optimizers: list[Any]) -> None:
     """Raises TypeError for a run, a model or an inner optimizer that is something else."""
     if run is not None and not isinstance(run, (Communicator, Shard)):
-        raise TypeError(f"run is {run!r}; allowed: a lockstep.Communicator (from connect()), a Replica, or None")
+        raise TypeError(f"run is {shown(run)}; allowed: a lockstep.Communicator (from connect()), a Replica, or None")
     if not hasattr(model, "named_parameters"):
         raise TypeError(f"model is of type {type(model).__name__}; allowed: a torch.nn.Module")
     for optimizer in optimizers:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .._arguments import shown
 from ..types import WireFormat, WireFormatName
 from . import tags
 from .agreement import Setting
@@ -73,7 +74,7 @@ class DESLOC(Strategy):
     ) -> None:
         periods = _PERIODS if moments is None else moments
         if not isinstance(periods, Mapping):
-            raise TypeError(f"moments is {periods!r}; allowed: periods by name, such as {_PERIODS}")
+            raise TypeError(f"moments is {shown(periods)}; allowed: periods by name, such as {_PERIODS}")
         periods = {name: whole_number(period, f"period of {name}", 1) for name, period in periods.items()}
         if Wire.of(moments_wire).error_feedback:
             raise ValueError("moments_wire has error feedback; allowed: without, as moments are no sums of changes")

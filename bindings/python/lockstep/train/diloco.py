@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from .._arguments import shown
 from ..types import WireFormat, WireFormatName
 from .agreement import Setting
 from .average_rounds import AverageRounds, BackgroundRounds
@@ -67,7 +68,7 @@ class DiLoCo(Strategy):
         check_every: int = 10,
     ) -> None:
         if overlap not in (None, "outer", "eager"):
-            raise ValueError(f"overlap is {overlap!r}; allowed: None, 'outer', 'eager'")
+            raise ValueError(f"overlap is {shown(overlap)}; allowed: None, 'outer', 'eager'")
         outer = (SGD(0.7) if overlap else Nesterov()) if outer is None else outer
         rate = outer.settings().get("outer_lr") if isinstance(outer, OuterOptimizer) else None
         if overlap == "eager" and rate is None:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Literal
 
 import torch
 
+from .._arguments import shown
 from .checked import whole_number
 from .sharding import local_of
 
@@ -25,7 +26,7 @@ def by_block(layers: int = 3, pattern: Literal["strided", "sequential"] = "strid
     """
     layers = whole_number(layers, "layers", 1)
     if pattern not in ("strided", "sequential"):
-        raise ValueError(f"pattern is {pattern!r}; allowed: 'strided', 'sequential'")
+        raise ValueError(f"pattern is {shown(pattern)}; allowed: 'strided', 'sequential'")
 
     def cut(model: Any) -> list[list[str]]:
         prefix, container = _blocks_of(model, blocks)
@@ -77,7 +78,7 @@ def fragments_of(cut: Cut, model: Any, named: Sequence[tuple[str, Any]]) -> list
     """The trained parameters of each fragment that has some. Raises ValueError if one is in no fragment, or in two."""
     allowed = "allowed: by_block(), by_bytes(), or a function of the model that returns lists of parameter names"
     if not callable(cut):
-        raise TypeError(f"fragments is {cut!r}; {allowed}")
+        raise TypeError(f"fragments is {shown(cut)}; {allowed}")
     functions_of_cuts: tuple[object, ...] = (by_block, by_bytes)
     lists = None if cut in functions_of_cuts else cut(model)
     if not isinstance(lists, (list, tuple)) or not all(isinstance(names, (list, tuple)) for names in lists):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .. import _lockstep as native
+from .._arguments import shown
 from ..errors import InvalidArgument, Mismatch
 from ..types import PeerId
 from .agreement import Setting
@@ -146,7 +147,7 @@ class JustOneByte(Strategy):
         """
         self._check_entered()
         if not callable(loss):
-            raise TypeError(f"loss is {loss!r}; allowed: a function without arguments that returns the loss")
+            raise TypeError(f"loss is {shown(loss)}; allowed: a function without arguments that returns the loss")
         with torch.no_grad():
             self._rounds.try_directions(loss)
         return super().step()

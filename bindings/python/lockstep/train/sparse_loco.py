@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .. import _lockstep as native
+from .._arguments import shown
 from .agreement import Setting
 from .checked import number, whole_number
 from .codec.sparse import LONGEST_CHUNK, SparseCodec
@@ -104,9 +105,9 @@ class _Numbers:
         if not 0 <= number(self.ef_decay, "ef_decay", "0 to 1") <= 1:
             raise ValueError(f"ef_decay is {self.ef_decay}; allowed: 0 to 1")
         if self.aggregate not in ("mean_present", "mean"):
-            raise ValueError(f"aggregate is {self.aggregate!r}; allowed: 'mean_present', 'mean'")
+            raise ValueError(f"aggregate is {shown(self.aggregate)}; allowed: 'mean_present', 'mean'")
         if not isinstance(self.clip_to_median, bool):
-            raise TypeError(f"clip_to_median is {self.clip_to_median!r}; allowed: a bool")
+            raise TypeError(f"clip_to_median is {shown(self.clip_to_median)}; allowed: a bool")
 
     def settings(self) -> dict[str, Setting]:
         """What must be equal on all peers."""
