@@ -12,6 +12,18 @@
 
 namespace lockstep::cli {
 
+namespace {
+
+// Of a question to a coordinator.
+Failure failure_of(const Error& error) {
+  const ExitCode code = error.status == Status::kInvalidArgument ? kExitUsage
+                        : error.status == Status::kRefused       ? kExitFailed
+                                                                 : kExitNobodyAnswers;
+  return Failure(code, error.text);
+}
+
+}  // namespace
+
 void check(lockstep_status status, std::string_view what) {
   if (status == LOCKSTEP_OK) return;
   const ExitCode code = status == LOCKSTEP_ERR_UNREACHABLE ? kExitNobodyAnswers : kExitFailed;
@@ -39,8 +51,7 @@ wire::StatusReply ask_coordinator(const std::string& coordinator, double timeout
   auto reply =
       transport::query_status(coordinator, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), protection);
   if (reply) return std::move(*reply);
-  const bool usage = reply.error().status == Status::kInvalidArgument;
-  throw Failure(usage ? kExitUsage : kExitNobodyAnswers, reply.error().text);
+  throw failure_of(reply.error());
 }
 
 wire::EvictReply evict(const std::string& coordinator, PeerId peer, double timeout_s,
@@ -48,7 +59,7 @@ wire::EvictReply evict(const std::string& coordinator, PeerId peer, double timeo
   auto reply =
       transport::evict_peer(coordinator, peer, nanoseconds(static_cast<std::int64_t>(timeout_s * 1e9)), protection);
   if (reply) return std::move(*reply);
-  throw Failure(reply.error().status == Status::kRefused ? kExitFailed : kExitNobodyAnswers, reply.error().text);
+  throw failure_of(reply.error());
 }
 
 lockstep_world world_of(const Comm& comm) {

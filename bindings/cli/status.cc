@@ -258,6 +258,7 @@ Run add_status(CLI::App& app) {
 Shows the members in ring order, the newcomers that wait for admission, the rounds that some members have finished
 and others have not, the calls that wait for some seconds with those that they wait for, and counters since the
 coordinator started; with --watch also rates. "reduced" counts a tensor once, not once per peer.
+Exit code 1: the coordinator refuses.
 Exit code 3: nothing answers at the address, or the answer is not that of a coordinator.
 
 Examples:
