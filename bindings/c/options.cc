@@ -100,7 +100,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   const lockstep_comm_options& in = *taken;
 
   peer::Options& peer = result.peer;
-  peer.name = text_or_empty(in.name);
+  peer.name = plain(text_or_empty(in.name));
   peer.group = GroupId{in.group};
   peer.gang = GangId{in.gang};
   override_with(in.gang_size, peer.gang_size);

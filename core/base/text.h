@@ -1,5 +1,7 @@
-// Plain text: UTF-8 without control characters. A name or a reason that came from outside must not break a line, a
-// terminal or a JSON document.
+// Plain text: UTF-8 without control characters and without invisible characters. A name or a reason that came from
+// outside must not break a line, a terminal or a JSON document; nor change the order of the text around it, nor look
+// like another name. Invisible are the characters that Unicode calls default ignorable, such as marks of direction and
+// spaces of width zero; separators of lines and paragraphs; and marks of annotations.
 #pragma once
 
 #include <cstddef>

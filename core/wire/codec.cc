@@ -240,7 +240,7 @@ class Decoder {
     text.resize(size);
     std::transform(rest_.begin(), rest_.begin() + size, text.begin(), [](std::byte b) { return static_cast<char>(b); });
     rest_ = rest_.subspan(size);
-    if (!is_plain(text)) fail("must be UTF-8 without control characters");
+    if (!is_plain(text)) fail("must be UTF-8 without control and invisible characters");
   }
 
  private:

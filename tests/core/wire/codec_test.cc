@@ -238,8 +238,14 @@ TEST(Codec, TextIsMadePlainBeforeSendingAndRefusedOtherwise) {
   const auto message = decode_sealed(frame);
   ASSERT_TRUE(message);
   EXPECT_EQ(std::get<Refused>(*message).text, "two?lines");
+  constexpr const char* kNotPlain = "Refused.text: must be UTF-8 without control and invisible characters";
   frame.body.at(6) = std::byte{0xff};
-  EXPECT_EQ(error_of(frame), "Refused.text: must be UTF-8 without control characters");
+  EXPECT_EQ(error_of(frame), kNotPlain);
+  Frame turned = frame_of(Refused{Status::kRefused, "\u202etxet"});  // text would be read from right to left
+  EXPECT_EQ(std::get<Refused>(*decode_sealed(turned)).text, "???txet");
+  const std::string mark = "\u202e";
+  for (std::size_t i = 0; i < mark.size(); ++i) turned.body.at(3 + i) = static_cast<std::byte>(mark[i]);
+  EXPECT_EQ(error_of(turned), kNotPlain);
 }
 
 TEST(Codec, AMessageThatEndsSomethingHasAnErrorStatus) {
