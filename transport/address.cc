@@ -1,12 +1,15 @@
 #include "transport/address.h"
 
 #include <fmt/core.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <asio/error.hpp>
 #include <asio/ip/address.hpp>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 
 namespace lockstep::transport {
 namespace {
@@ -113,6 +116,22 @@ io::Address loopback_of(io::Address::Family family) {
 }
 
 bool is_every_address(const io::Address& address) { return to_endpoint(address).address().is_unspecified(); }
+
+bool names_every_address(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;  // asks no name server
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool every = false;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    asio::ip::tcp::endpoint endpoint;
+    if (each->ai_addrlen > endpoint.capacity()) continue;
+    std::memcpy(endpoint.data(), each->ai_addr, each->ai_addrlen);
+    every = every || is_every_address(to_address(endpoint));
+  }
+  ::freeaddrinfo(found);
+  return every;
+}
 
 bool is_errno(const std::error_code& error, int number) {
   return error.value() == number &&

@@ -42,6 +42,8 @@ bool is_loopback(const io::Address& address);
 io::Address loopback_of(io::Address::Family family);
 // Whether a listener at this address listens on every address of its machine: 0.0.0.0 or [::].
 bool is_every_address(const io::Address& address);
+// The same of a host that a user has written, in any form that the system takes for an address, such as "0" or "0x0".
+bool names_every_address(const std::string& host);
 
 // Whether `error` is this errno. (asio has its own category, which does not compare with std::errc.)
 bool is_errno(const std::error_code& error, int number);

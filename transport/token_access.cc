@@ -33,6 +33,13 @@ Result<std::unique_ptr<TokenAccess>> TokenAccess::open(std::string path, std::ve
   const std::string& name = access->path_;
   Result<TokenFile> file = name.empty() ? new_file() : load_or_create_token_file(name, new_file);
   if (!file) return file.error();
+  if (!name.empty()) {
+    auto hold = TokenFileHold::take(name);
+    if (!hold) return hold.error();
+    access->hold_ = std::move(*hold);
+    file = load_token_file(name);  // the coordinator before this one may have changed it
+    if (!file) return file.error();
+  }
   access->file_ = std::move(*file);
   access->change_ = change_of(name);
   Result<tls::KeyPair> keys = tls::KeyPair::from_pem(access->file_.private_key);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "transport/access.h"
+#include "transport/token_file_hold.h"
 #include "transport/tokens.h"
 
 namespace lockstep::transport {
@@ -38,6 +39,7 @@ class TokenAccess final : public Access {
   [[nodiscard]] std::optional<Error> validate() const;
 
   std::string path_;  // empty: no file
+  std::unique_ptr<TokenFileHold> hold_;
   std::vector<std::string> advertised_;
   TokenFile file_;
   std::uint64_t change_ = 0;  // of the file, when it was read

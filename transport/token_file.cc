@@ -11,10 +11,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
-#include <filesystem>
 #include <set>
 #include <span>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -221,13 +219,6 @@ Result<TokenFile> load_open(int file, const std::string& path) {
   auto parsed = parse_token_file(*text);
   if (!parsed) return about(path, parsed.error().text);
   return parsed;
-}
-
-// The file behind links, which is what a change replaces.
-std::string behind_links(const std::string& path) {
-  std::error_code error;
-  const auto real = std::filesystem::canonical(path, error);
-  return error ? path : real.string();
 }
 
 enum class Lock : std::uint8_t { kWait, kTry };

@@ -88,7 +88,14 @@ std::optional<Error> validate_token_addresses(const std::vector<std::string>& ad
                                plain(cut(address, 32)), address.size()));
     }
     if (!is_plain(address)) return unfit(fmt::format("bad address '{}': it is no plain text", plain(address)));
-    if (const auto parsed = parse_destination(address); !parsed) return parsed.error();
+    const auto parsed = parse_destination(address);
+    if (!parsed) return parsed.error();
+    if (names_every_address(parsed->host)) {
+      return unfit(
+          fmt::format("bad address '{}': a program listens there, and nobody can dial it from elsewhere; give "
+                      "the address by which peers reach the coordinator's machine",
+                      address));
+    }
   }
   return std::nullopt;
 }
@@ -98,7 +105,8 @@ std::optional<Error> add_token(TokenFile& file, TokenRecord token) {
   if (file.tokens.size() >= kMaxTokens) {
     return unfit(fmt::format("the list has {} tokens, and holds no more: begin a new file", file.tokens.size()));
   }
-  if (!is_plain(token.name)) return unfit("the name of a token is plain text: UTF-8 without control characters");
+  if (!is_plain(token.name))
+    return unfit("the name of a token is plain text: UTF-8 without control and invisible characters");
   if (token.name.size() > kMaxNameBytes) {
     return unfit(fmt::format("the name of a token has {} bytes; at most {}", token.name.size(), kMaxNameBytes));
   }

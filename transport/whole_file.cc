@@ -65,6 +65,12 @@ std::uint64_t change_of(const std::string& path) {
 
 std::string system_says() { return std::error_code(errno, std::generic_category()).message(); }
 
+std::string behind_links(const std::string& path) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(path, error);
+  return error ? path : real.string();
+}
+
 std::string beside(const std::string& path) { return fmt::format("{}.{:08x}", path, random_u64() & 0xffffffffU); }
 
 std::optional<std::string> replace_file(const std::string& path, std::span<const std::byte> bytes) {

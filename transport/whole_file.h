@@ -37,6 +37,9 @@ std::string system_says();
 // A number that changes with the file; 0: there is no such file.
 std::uint64_t change_of(const std::string& path);
 
+// The file behind links, which is what a change replaces.
+std::string behind_links(const std::string& path);
+
 // A new name in the same folder.
 std::string beside(const std::string& path);
 

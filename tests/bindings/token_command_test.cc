@@ -91,6 +91,8 @@ TEST_F(TokenCommand, WrongUsageChangesNothing) {
     const char* words;
     const char* says;
   } wrong_ones[] = {{"-a host", "bad address 'host'"},
+                    {"-a 0.0.0.0:4000", "bad address '0.0.0.0:4000': a program listens there"},
+                    {"-a '[::]:4000'", "bad address '[::]:4000': a program listens there"},
                     {"-a h:1 --expires ''", "--expires '' is no time in the future such as 12h, 7d"},
                     {"-a h:1 --expires tomorrow", "--expires 'tomorrow' is no time in the future such as 12h, 7d"},
                     {"-a h:1 --role root", "unknown value 'root'"},
@@ -126,6 +128,30 @@ TEST_F(TokenCommand, AFailureNamesTheFile) {
     EXPECT_THAT(ran.text, HasSubstr("`lockstep coordinator --tokens " + path + "`"));
   }
   EXPECT_EQ(folder.files(), 0);
+}
+
+// A name with a mark of direction would turn the line that shows it around.
+TEST_F(TokenCommand, ANameWithInvisibleCharactersIsRefused) {
+  for (const std::string mark : {"\u202e", "\u200b", "\u2066"}) {
+    const Ran ran = token("new", "-a h:1 -n 'gpu" + mark + "7'");
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.text, HasSubstr("without control and invisible characters"));
+    EXPECT_THAT(ran.text, Not(HasSubstr(mark)));
+    EXPECT_THAT(token("revoke", "'gpu" + mark + "7'").text, Not(HasSubstr(mark)));
+  }
+  EXPECT_TRUE(load().tokens.empty());
+}
+
+TEST_F(TokenCommand, ASecondCoordinatorOfTheFileIsRefused) {
+  std::filesystem::remove(path);
+  const Ran ran = lockstep::testing::run_in_shell("cd " + (folder / ".") + R"( || exit 4
+    )" LOCKSTEP_CLI R"( coordinator --listen 127.0.0.1:0 --tokens run.tokens > said &
+    until grep -qs lks1_ said; do kill -0 $! || exit 3; done
+    )" LOCKSTEP_CLI R"( coordinator --listen 127.0.0.1:0 --tokens run.tokens 2>&1; code=$?
+    kill $!; wait $!
+    exit $code)");
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.text, HasSubstr("token file run.tokens: another coordinator uses it: stop that coordinator, or"));
 }
 
 TEST_F(TokenCommand, ListShowsNoSecret) {

@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -15,12 +18,14 @@
 #include "core/wire/run_token.h"
 #include "tests/transport/loopback.h"
 #include "tests/transport/temporary_folder.h"
+#include "transport/address.h"
 #include "transport/clock.h"
 #include "transport/token_file.h"
 
 namespace lockstep::transport {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -83,10 +88,11 @@ TEST(Access, AdvertisedHostsReplaceTheAddressesThatAreListenedOn) {
 TEST(Access, TheFileKeepsKeyAndTokensAndChangesAreTakenOver) {
   const TemporaryFolder folder;
   const std::string path = (folder / "tokens");
-  const auto access = must_open({path, {}, false}, kLoopback);
+  auto access = must_open({path, {}, false}, kLoopback);
   EXPECT_TRUE(access->is_secured()) << "a token file means TLS, on loopback, too";
   ASSERT_FALSE(access->listens_on(loopback_v4(4000)));
   const std::string first = access->token();
+  access.reset();
   const auto again = must_open({path, {}, false}, kLoopback);
   ASSERT_FALSE(again->listens_on(loopback_v4(4000)));
   EXPECT_EQ(again->token(), first);
@@ -144,7 +150,7 @@ TEST(Access, TheTokenThatIsShownIsTheOldestThatAnyMemberMayUse) {
 TEST(Access, AUsedTokenStaysUsedAfterARestart) {
   const TemporaryFolder folder;
   const std::string path = folder / "tokens";
-  const auto access = must_open({path, {}, false}, kLoopback);
+  auto access = must_open({path, {}, false}, kLoopback);
   TokenRecord once = random_token();
   once.single_use = true;
   std::optional<Error> locked;
@@ -159,7 +165,48 @@ TEST(Access, AUsedTokenStaysUsedAfterARestart) {
   EXPECT_TRUE(load_token_file(path)->tokens.back().used);
   EXPECT_TRUE(*access->reload());
   EXPECT_TRUE(access->grants().grants.back().used);
+  access.reset();
   EXPECT_TRUE(must_open({path, {}, false}, kLoopback)->grants().grants.back().used);
+}
+
+TEST(Access, OneCoordinatorAtATimeUsesATokenFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokens";
+  const std::string link = folder / "link";
+  auto first = must_open({path, {}, false}, kLoopback);
+  ASSERT_FALSE(first->listens_on(loopback_v4(4000)));  // replaces the file
+  ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
+  for (const std::string& name : {path, link}) {
+    EXPECT_THAT(Access::open({name, {}, false}, kLoopback).error().text,
+                AllOf(HasSubstr(name), HasSubstr("another coordinator uses it")));
+  }
+  EXPECT_FALSE(change_token_file(path, [](TokenFile& file) { return add_token(file, random_token()); }))
+      << "commands change the file of a running coordinator";
+  const pid_t child = ::fork();  // keeps nothing of what its parent holds
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  first.reset();
+  EXPECT_THAT(must_open({link, {}, false}, kLoopback)->grants().grants, SizeIs(2));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// Nobody can dial 0.0.0.0, unless the coordinator is on the same machine.
+TEST(Access, ATokenOfACoordinatorThatListensEverywhereNamesAddressesOfTheMachine) {
+  for (const io::Address::Family family : {io::Address::Family::kV4, io::Address::Family::kV6}) {
+    io::Address bound = everywhere(4000);
+    bound.family = family;
+    const auto access = must_open({}, {bound});
+    ASSERT_FALSE(access->listens_on(bound));
+    const auto token = wire::parse_run_token(access->token());
+    for (const std::string& address : token->coordinators) {
+      EXPECT_FALSE(names_every_address(parse_host_port(address)->host)) << address;
+    }
+  }
+  const auto wrong = must_open({{}, {"0.0.0.0"}, false}, {});
+  EXPECT_THAT(wrong->listens_on(everywhere(4000))->text, HasSubstr("bad address '0.0.0.0:4000'"));
 }
 
 TEST(Access, AnUnreadableFileChangesNothing) {
@@ -177,7 +224,7 @@ TEST(Access, AnUnreadableFileChangesNothing) {
 TEST(Access, MoreTokensThanCoreTakesChangeNothing) {
   const TemporaryFolder folder;
   const std::string path = folder / "tokens";
-  const auto access = must_open({path, {}, false}, {});
+  auto access = must_open({path, {}, false}, {});
   ASSERT_FALSE(access->listens_on(everywhere(4000)));
   ASSERT_FALSE(change_token_file(path, [](TokenFile& file) -> std::optional<Error> {
     for (std::size_t i = 0; i < kMaxGrants; ++i) {
@@ -187,6 +234,7 @@ TEST(Access, MoreTokensThanCoreTakesChangeNothing) {
   }));
   EXPECT_THAT(access->reload().error().text, HasSubstr("at most 1024"));
   EXPECT_THAT(access->grants().grants, SizeIs(1));
+  access.reset();
   EXPECT_THAT(Access::open({path, {}, false}, {}).error().text, HasSubstr("at most 1024"));
 }
 

@@ -129,6 +129,10 @@ TEST(Tokens, AddressesAreValidated) {
   EXPECT_THAT(why(validate_token_addresses({"a:1", "b"})), HasSubstr("bad address 'b'"));
   EXPECT_THAT(why(validate_token_addresses({":4000"})), HasSubstr("give a host"));
   EXPECT_THAT(why(validate_token_addresses({"a\n:1"})), HasSubstr("plain text"));
+  for (const char* every : {"0.0.0.0:4000", "[::]:4000", "0:4000", "0x0:4000", "0.0:4000"}) {
+    EXPECT_THAT(why(validate_token_addresses({"a:1", every})), HasSubstr("give the address by which peers reach"))
+        << every;
+  }
 }
 
 TEST(Tokens, RolesHaveNames) {
