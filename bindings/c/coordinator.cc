@@ -11,6 +11,7 @@
 #include "bindings/c/options.h"
 #include "bindings/c/sized.h"
 #include "core/io/stream.h"
+#include "core/wire/run_token.h"
 #include "lockstep.h"
 #include "transport/address.h"
 #include "transport/coordinator_server.h"
@@ -123,6 +124,14 @@ lockstep_status lockstep_parse_coordinator(const char* coordinator, char* addres
     if (addresses == nullptr) return c::fail(c::invalid("addresses is NULL; give room for LOCKSTEP_TOKEN_BYTES"));
     const auto to = transport::parse_coordinator(coordinator, {});
     return to ? write_text(to->addresses, addresses, size) : c::fail(to.error());
+  });
+}
+
+lockstep_status lockstep_redact(const char* text, char* redacted, size_t size) {
+  return c::guard([&] {
+    if (text == nullptr) return c::fail(c::invalid("text is NULL; give a text in which there may be a run token"));
+    if (redacted == nullptr) return c::fail(c::invalid("redacted is NULL; give room for 2 * strlen(text) + 1 bytes"));
+    return write_text(wire::redacted(text), redacted, size);
   });
 }
 

@@ -235,18 +235,45 @@ std::string name_of(io::TokenId id) {
   return out;
 }
 
+namespace {
+
+// A mistyped token keeps most of its secret: other letters and digits than those of base32 are part of it, too.
+bool may_be_of_token(char c) { return is_digit(c) || c == '_' || (lower(c) >= 'a' && lower(c) <= 'z'); }
+
+bool is_space(char c) { return kWhiteSpace.find(c) != std::string_view::npos; }
+
+std::size_t secret_at_front(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, may_be_of_token) - text.begin());
+}
+
+// The length of the rest of a token that white space breaks in two, as a mail or a terminal does; 0: there is none.
+// Where such a text is quoted, a backslash and a letter stand for the white space.
+std::size_t broken_rest(std::string_view text) {
+  constexpr std::size_t kMostBetween = 16;
+  constexpr std::size_t kLeastRest = 16;  // longer than most words that follow a whole token
+  std::size_t between = 0;
+  for (std::size_t step = 1; step > 0; between += step) {
+    const std::string_view next = text.substr(between, 2);
+    step = next.starts_with('\\') ? next.size() : static_cast<std::size_t>(!next.empty() && is_space(next.front()));
+  }
+  if (between == 0 || between > kMostBetween) return 0;
+  const std::size_t rest = secret_at_front(text.substr(between));
+  return rest < kLeastRest ? 0 : between + rest;
+}
+
+}  // namespace
+
 std::string redacted(std::string_view text) {
-  // A mistyped token keeps most of its secret: other letters and digits than those of base32 are part of it, too.
-  const auto is_secret = [](char c) { return is_digit(c) || c == '_' || (lower(c) >= 'a' && lower(c) <= 'z'); };
   std::string out;
   while (!text.empty()) {
     const std::size_t prefix = token_prefix(text);
     const std::size_t kept = std::max<std::size_t>(prefix, 1);
     out += text.substr(0, kept);
     text.remove_prefix(kept);
-    if (prefix == 0 || text.empty() || !is_secret(text.front())) continue;
+    std::size_t secret = prefix == 0 ? 0 : secret_at_front(text);
+    if (secret == 0) continue;
     out += "...";
-    text.remove_prefix(static_cast<std::size_t>(std::ranges::find_if_not(text, is_secret) - text.begin()));
+    for (; secret > 0; secret = broken_rest(text)) text.remove_prefix(secret);
   }
   return out;
 }

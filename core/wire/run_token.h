@@ -37,7 +37,8 @@ std::string text_of(const RunToken& token);
 Result<RunToken> parse_run_token(std::string_view text);
 // The name of a token in logs: 16 hexadecimal digits.
 std::string name_of(io::TokenId id);
-// `text` with the part of every run token that holds the secret replaced by "...", for logs and error texts.
+// `text` with the part of every run token that holds the secret replaced by "...", for logs and error texts. A token
+// that is mistyped, or broken by white space, counts as one.
 std::string redacted(std::string_view text);
 
 }  // namespace lockstep::wire

@@ -433,6 +433,20 @@ static void error_texts_show_no_token(void) {
   lockstep_coordinator_stop(coordinator);
 }
 
+/* For programs that quote what their users have typed. */
+static void texts_of_programs_can_be_redacted(void) {
+  char text[64];
+  CHECK_INVALID("text is NULL", lockstep_redact(NULL, text, sizeof text));
+  CHECK_INVALID("redacted is NULL", lockstep_redact("lks1_abc", NULL, 64));
+  CHECK_STATUS(LOCKSTEP_ERR_BUFFER_TOO_SMALL, lockstep_redact("lks1_abc", text, 8));
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_redact("lks1_abc", text, 9));
+  CHECK(strcmp(text, "lks1_...") == 0);
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_redact("", text, 1));
+  CHECK(*text == '\0');
+  CHECK_STATUS(LOCKSTEP_OK, lockstep_redact("--join lks1_abc2def --name 'LKS1_x'", text, sizeof text));
+  CHECK(strcmp(text, "--join lks1_... --name 'LKS1_...'") == 0);
+}
+
 /* A reason appears in logs and error texts: control characters in it are replaced. */
 static void control_characters_in_reasons_are_replaced(void) {
   lockstep_comm_options options = LOCKSTEP_COMM_OPTIONS_INIT;
@@ -482,6 +496,7 @@ int main(void) {
   coordinator_arguments_are_checked();
   errors_name_unusable_addresses();
   error_texts_show_no_token();
+  texts_of_programs_can_be_redacted();
   control_characters_in_reasons_are_replaced();
   calls_outside_a_run_are_refused();
   lockstep_comm_destroy(comm);

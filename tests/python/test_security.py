@@ -82,6 +82,17 @@ def test_a_mistyped_token_is_refused_at_once_and_not_repeated(secured: lockstep.
         assert not shows(str(caught.value), token)
 
 
+def test_a_token_in_a_wrong_place_is_not_repeated(secured: lockstep.Coordinator) -> None:
+    token = secured.token
+    for wrong in (token, [token, "and more"], token[:60] + "\n" + token[60:], token.upper(), token + "\0"):
+        with pytest.raises((TypeError, lockstep.InvalidArgument)) as caught:
+            connect(token, minimum_world=wrong)
+        says(caught.value, ["minimum_world is", "1_..."])
+        assert not shows(str(caught.value).lower(), token)
+    with pytest.raises(TypeError, match="and more"):  # the text around it stays
+        connect(token, minimum_world=[token, "and more"])
+
+
 def test_forms_that_name_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCKSTEP_COORDINATOR", raising=False)
     for name, part in (("env:LOCKSTEP_COORDINATOR", "LOCKSTEP_COORDINATOR"), (f"file:{tmp_path}/no", "no")):

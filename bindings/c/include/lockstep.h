@@ -282,8 +282,8 @@ typedef struct lockstep_certificates {
 /* How a peer takes part. 0 or NULL in a field: its default. Strings are copied. */
 typedef struct lockstep_comm_options {
   size_t struct_size;
-  const char*
-      name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: host and process: "a[42]" */
+  const char* name; /* for people, in logs and `lockstep status`; at most 64 bytes. Default: host and process: "a[42]".
+               Control characters and invisible ones are replaced by question marks */
 
   uint32_t group;         /* peers of one group reduce with each other. Default: 0 */
   uint32_t gang_size;     /* number of peers of the gang; the gang is admitted when all of them wait. Default: 1 */
@@ -1276,6 +1276,11 @@ LOCKSTEP_API lockstep_status lockstep_coordinator_token(lockstep_coordinator* co
  * with commas. They hold no secret: a log may show them. size: bytes of `addresses`. Errors: INVALID_ARGUMENT, whose
  * text never repeats a token; BUFFER_TOO_SMALL, never for a token and LOCKSTEP_TOKEN_BYTES. */
 LOCKSTEP_API lockstep_status lockstep_parse_coordinator(const char* coordinator, char* addresses, size_t size);
+
+/* Writes a text with the secret of every run token in it replaced by "...", for logs and error texts of programs that
+ * take run tokens from users. A token that is mistyped, or broken by white space, counts as one. size: bytes of
+ * `redacted`; 2 * strlen(text) + 1 always suffice, BUFFER_TOO_SMALL otherwise. Errors: INVALID_ARGUMENT. */
+LOCKSTEP_API lockstep_status lockstep_redact(const char* text, char* redacted, size_t size);
 
 /* As lockstep_flight_record(). */
 LOCKSTEP_API lockstep_status lockstep_coordinator_flight_record(lockstep_coordinator* coordinator, const char* path);

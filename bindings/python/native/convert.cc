@@ -1,12 +1,19 @@
 #include "bindings/python/native/convert.h"
 
-#include <string_view>
+#include "lockstep.h"
 
 namespace lockstep::python {
 namespace {
 
-constexpr std::size_t kLongest = 100;            // characters of a value in an error text
-constexpr std::string_view kRunToken = "lks1_";  // begins a secret, which no text may show
+constexpr std::size_t kLongest = 100;  // characters of a value in an error text
+
+// No text may show the secret of a run token.
+std::string without_secrets(const std::string& text) {
+  std::string redacted(2 * text.size() + 1, '\0');
+  check(lockstep_redact(text.c_str(), redacted.data(), redacted.size()));
+  redacted.resize(redacted.find('\0'));
+  return redacted;
+}
 
 // Raises InvalidArgument if the text contains a NUL, which would end a C string.
 void refuse_nul(const std::string& text, const py::handle& value, const char* name) {
@@ -23,10 +30,7 @@ std::string shown(const py::handle& value) {
     PyErr_Clear();
     return std::string("a ") + Py_TYPE(value.ptr())->tp_name;
   }
-  auto cut = py::cast<std::string>(text);
-  if (const auto token = cut.find(kRunToken); token != std::string::npos) {
-    return cut.substr(0, token + kRunToken.size()) + "...";
-  }
+  auto cut = without_secrets(py::cast<std::string>(text));
   if (cut.size() > kLongest) cut = cut.substr(0, kLongest) + "...";
   return cut;
 }

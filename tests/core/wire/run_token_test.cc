@@ -178,7 +178,19 @@ TEST(RunToken, RedactedKeepsTheTextAround) {
   EXPECT_EQ(redacted("'lks1_abc0DEF','LKS2_x'"), "'lks1_...','LKS2_...'");
   EXPECT_EQ(redacted("a run token begins with lks1_"), "a run token begins with lks1_");
   EXPECT_EQ(redacted("lks1_..."), "lks1_...");
+  EXPECT_EQ(redacted("lks1_abc is no token"), "lks1_... is no token");
   EXPECT_EQ(redacted(""), "");
+}
+
+TEST(RunToken, NoPartOfATokenThatIsBrokenInTwoIsShown) {
+  const std::string text = text_of(sample());
+  for (const std::string between : {"\n", " ", "\r\n  ", "\\n", "\\r\\n"}) {
+    const std::size_t at = text.size() / 2;
+    EXPECT_EQ(redacted("'" + text.substr(0, at) + between + text.substr(at) + "', b"), "'lks1_...', b") << between;
+    std::string lines = text.substr(0, 30);
+    for (std::size_t i = 30; i < text.size(); i += 20) lines += between + text.substr(i, 20);
+    EXPECT_EQ(redacted(lines).find(text.substr(30, 16)), std::string::npos) << between;
+  }
 }
 
 TEST(RunToken, TheNameHasSixteenDigits) {
