@@ -202,6 +202,10 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kViolatorReturns, "violator-returns", "A4", kRare, "a peer that has broken the protocol may join again at once") \
   X(kObserverEvicts, "observer-evicts", "A5", kRare, "every valid token evicts peers") \
   X(kStopsUnlimited, "stops-unlimited", "S9", kRare, "a member may stop any number of rounds") \
+  X(kWrongKeyRetried, "wrong-key-retried", "L3", kRare, \
+    "a peer dials again although every address has shown another key than its run token names") \
+  X(kSilenceIsAWrongKey, "silence-is-a-wrong-key", "L3", kRare, \
+    "a peer gives up although an address has not answered, and none has shown another key") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \

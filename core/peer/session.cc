@@ -100,7 +100,8 @@ void Session::try_dial(Instant now, Effects& out) {
 void Session::dial_next(Instant now, Effects& out) {
   if (next_address_ == addresses_->size()) {
     if (addresses_->empty()) note_failure("the name has no address");
-    if (!addresses_->empty() && answers_.rejected) return end_search(now, out);
+    const bool in_vain = !addresses_->empty() && answers_.rejected && !mutant(Mutant::kWrongKeyRetried);
+    if (in_vain) return end_search(now, out);
     return pause(now);
   }
   state_ = State::kDialling;
@@ -273,7 +274,8 @@ void Session::on_closed(const io::Closed& in, Instant now, Effects& out) {
   if (early) {
     const std::string limit = " within " + std::to_string(options_.dial_timeout.ns / 1'000'000) + " ms";
     const bool gave_up = in.reason == io::CloseReason::kAsked;  // on_timer()
-    if (in.reason != io::CloseReason::kRejected) answers_.rejected = false;
+    const bool rejected = in.reason == io::CloseReason::kRejected || mutant(Mutant::kSilenceIsAWrongKey);
+    if (!rejected) answers_.rejected = false;
     if (greeting) answers_.ghost_until = now + options_.dial_timeout * kGhostFor;
     note_failed_dial(greeting ? "connected, but no greeting came" + (gave_up ? limit : ": " + why)
                               : (gave_up ? "no answer" + limit : why));

@@ -8,8 +8,6 @@
 namespace lockstep::sim {
 namespace {
 
-constexpr std::uint64_t kRevokes = 1;  // Entry::number of kAbandon: see plan.h
-
 using Subject = ExcuseRule::Subject;
 using Lasts = ExcuseRule::Lasts;
 
@@ -66,8 +64,9 @@ void Excuses::began(const Entry& entry) {
   const bool nobody_runs = excuse.a == kNoProcess;
   if (excuse.rule.ends) {
     if (!nobody_runs && entry.fault == Fault::kAbandon) {
-      (entry.number == 0 ? lives_[excuse.a].abandons : lives_[excuse.a].revoked) = true;
-      if (entry.number == kRevokes) {  // a process that has died has joined by the token of its host, too
+      const bool by_itself = entry.number == 0 || entry.number >= kOtherKey;
+      (by_itself ? lives_[excuse.a].abandons : lives_[excuse.a].revoked) = true;
+      if (entry.number == kTokenRevoked) {  // a process that has died has joined by the token of its host, too
         for (Life& life : lives_) life.revoked = life.revoked || life.host == lives_[excuse.a].host;
       }
     }

@@ -64,6 +64,7 @@ enum class Purpose : std::uint64_t {
   kStrike,
   kImpostor,
   kViolator,
+  kWrongKey,
 };
 
 // One draw that decides several things, up to five.

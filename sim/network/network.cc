@@ -426,9 +426,10 @@ void Network::syn(std::uint32_t index, Instant now) {
   }
   const std::uint32_t listener = user_.listener(c.to_host, c.port, from.process);
   const std::int64_t back = ways_.between(c.to_host, from.host).latency;
-  if (listener == kNoProcess) {
-    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, dialled,
-                 static_cast<std::uint64_t>(io::CloseReason::kRefused));
+  const bool rejected = user_.rejects(c.to_host, c.port, from.process);
+  if (listener == kNoProcess || rejected) {
+    const io::CloseReason reason = rejected ? io::CloseReason::kRejected : io::CloseReason::kRefused;
+    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, dialled, static_cast<std::uint64_t>(reason));
     return;
   }
   Side& to = c.sides[1];

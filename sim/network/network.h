@@ -61,6 +61,8 @@ class NetworkUser {
   virtual Memory& memory_of(std::uint32_t process) = 0;
   // The process that a dial to this port of a host reaches now; kNoProcess: none.
   virtual std::uint32_t listener(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) = 0;
+  // Whether a dial to there shows the process another key than it asks for.
+  virtual bool rejects(std::uint32_t /*host*/, std::uint16_t /*port*/, std::uint32_t /*dialler*/) { return false; }
   virtual std::uint32_t host_of(std::uint32_t process) = 0;
   // Whether the driver of the process stands still: no bytes land in its memory.
   virtual bool stalled(std::uint32_t /*process*/) { return false; }

@@ -104,7 +104,9 @@ static std::string_view words_of_abandon(std::uint64_t number) {
                                          ", an administrator evicts it",
                                          ", an observer asks for its eviction",
                                          ", a member asks for its eviction",
-                                         ", a stranger asks for its eviction"};
+                                         ", a stranger asks for its eviction",
+                                         ", and starts again with a run token of another coordinator",
+                                         ", and another coordinator has its first address when it starts again"};
   return kWords[std::min(number, std::size(kWords) - 1)];
 }
 

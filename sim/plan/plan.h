@@ -38,7 +38,9 @@ enum class Fault : std::uint8_t {
   kDrift,     // a: until its next sync, one byte or one value of the state that its program watches is another one
   kAbandon,   // a: its program gives the run up, whatever it waits for; starts again soon. `number` 1: it does not, but
               // its run token is revoked, and its host gets another one; 2: an administrator evicts it; 3, 4, 5: an
-              // observer, a member, a stranger that names an administrator's token asks for that
+              // observer, a member, a stranger that names an administrator's token asks for that; 6: it
+              // starts again with a run token of another coordinator, and then with its own; 7: it starts again with a
+              // run token of two addresses, and another coordinator listens at the first
   kMute,  // a: for `length`, no process there answers a proposal, but for the first `number` on each stream; it lives
   kStrangers,   // a, b: `number` strangers on host b keep a's port busy for `length` (strangers.h)
   kFlip,        // a -> b: a bit flips in each of the next `number` payloads or frames (0: one) that go this way
@@ -48,6 +50,14 @@ enum class Fault : std::uint8_t {
   kLie,         // a: for `length`, one in `number` of its messages (0: in eight) is a lie (liar.h); then it dies
 };
 inline constexpr std::uint8_t kFaultCount = 25;
+
+// Entry::number of kAbandon.
+inline constexpr std::uint64_t kTokenRevoked = 1;
+inline constexpr std::uint64_t kAdminEvicts = 2;
+inline constexpr std::uint64_t kStrangerEvicts = 5;
+inline constexpr std::uint64_t kOtherKey = 6;
+inline constexpr std::uint64_t kOtherKeyFirst = 7;
+
 std::string_view name_of(Fault fault);
 
 bool is_of_pair(Fault fault);  // a fault between hosts a and b

@@ -194,7 +194,10 @@ void give_up(Plan& plan, Dice dice) {
     entry.length = {};
     entry.number = dice.permille(500, Purpose::kImpostor, n) ? 1 : 0;
     if (entry.number == 0 && dice.permille(500, Purpose::kViolator, 4, n)) {
-      entry.number = dice.range(2, 5, Purpose::kViolator, 5, n);
+      entry.number = dice.range(kAdminEvicts, kStrangerEvicts, Purpose::kViolator, 5, n);
+    }
+    if (entry.number == 0 && dice.permille(500, Purpose::kWrongKey, 0, n)) {
+      entry.number = dice.range(kOtherKey, kOtherKeyFirst, Purpose::kWrongKey, 1, n);
     }
   }
 }

@@ -81,9 +81,13 @@ struct KnownWorld {
   Instant cohort_since;      // when it installed the first view of that cohort
 };
 
+// At which addresses of its coordinator a process meets another key than its run token names.
+enum class OtherKey : std::uint8_t { kNowhere, kFirst, kEverywhere };
+
 // The program of a process, and the calls that the program has made.
 struct Caller {
   io::KeyDigest key;  // that its streams prove
+  OtherKey meets = OtherKey::kNowhere;
   std::unique_ptr<Program> program;
   App* app = nullptr;  // the program; null if the program is a guest's
   TagUses uses;        // of a guest
@@ -133,6 +137,7 @@ struct SimHost {
   std::uint32_t lies = 0;   // how many kSpoil last
   std::uint64_t stops = 0;  // one call in so many is stopped, because of kLie; 0: none
   std::uint64_t to_miscompute = 0;
+  OtherKey next_meets = OtherKey::kNowhere;  // the process that starts there next
   // guests
   std::uint64_t guest = 0;  // the program that runs; 0: none
   std::uint32_t stalled = 0;

@@ -6,6 +6,7 @@
 #include "sim/checkers/a5_evictions.h"
 #include "sim/checkers/l2_admissions.h"
 #include "sim/checkers/l2_causes.h"
+#include "sim/checkers/l3_searches.h"
 #include "sim/checkers/l5_progress.h"
 #include "sim/checkers/l6_explained_waits.h"
 #include "sim/checkers/liars.h"
@@ -41,6 +42,7 @@ struct Checkers {
   OneMembership membership;
   AtQuiet at_quiet;
   Causes causes;
+  Searches searches;
   Admissions admissions;
   LineProgress progress;
   ExplainedWaits waits;

@@ -228,6 +228,9 @@ void World::completed(SimProcess& process, peer::Complete& complete) {
   call->outcome = std::move(complete.outcome);
   call->ended = now_;
   if (call->kind == CallKind::kAdmit) process.known.wanted = 0;
+  if (call->kind == CallKind::kConnect) {
+    chronicle_.check("L3", checkers_.searches.ended(process.index, call->outcome->status, call->outcome->text));
+  }
   std::erase(process.caller.open_calls, static_cast<std::uint32_t>(index));
   tell_end(process, *call);
   const peer::Outcome& outcome = *call->outcome;
@@ -361,7 +364,9 @@ void World::run_over(SimProcess& process, const peer::RunOver& over) {
     const bool gave_up =
         options_.guests != nullptr && (over.status == Status::kTimedOut || over.status == Status::kAborted);
     const bool lied = checkers_.liars.cost_the_run(process.id, over.text, untold_rounds(process));
-    if (!options_.scripted && !gave_up && !lied)
+    chronicle_.check("L3", checkers_.searches.ended(process.index, over.status, over.text));
+    const bool in_vain = checkers_.searches.in_vain(process.index);
+    if (!options_.scripted && !gave_up && !lied && !in_vain)
       chronicle_.check("L2", checkers_.causes.lost(process.index, over.status, over.text));
   }
   checkers_.causes.over(process.index);

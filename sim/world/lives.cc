@@ -76,6 +76,8 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   // Half of the liars come back with the same key.
   const bool same_key = former != nullptr && lies_on(host) && dice_.permille(500, Purpose::kViolator, 3, process.index);
   process.caller.key = same_key ? former->caller.key : key_of(process.id);
+  const OtherKey meets = std::exchange(cast_.hosts[host].next_meets, OtherKey::kNowhere);
+  if (!ending_.healed()) process.caller.meets = meets;
   process.memory = std::make_unique<Memory>(plan_.mode);
   options.id = process.id;
   options.seed = dice_.bits(Purpose::kIdentity, process.index, 3);

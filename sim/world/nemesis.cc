@@ -11,13 +11,6 @@
 #include "sim/world/witness.h"
 
 namespace lockstep::sim {
-namespace {
-
-// Entry::number of kAbandon: see plan.h.
-constexpr std::uint64_t kRevoked = 1;
-constexpr std::uint64_t kLastAsker = 5;
-
-}  // namespace
 
 Nemesis::Nemesis(Plan& plan, const Lives::Around& around, Lives& lives, GuestPrograms& guests, const Ending& ending,
                  AppHost& app_host, StrangersHost& strangers_host)
@@ -345,10 +338,12 @@ void Nemesis::begin_in_program(const Entry& entry, SimProcess* process) {
     case Fault::kLeave: return leave_with_gang(entry, *process);
     case Fault::kAbandon:
       if (process->stall.count > 0) return;
-      if (entry.number > kRevoked) return ask_for_eviction(entry, *process);
+      if (entry.number >= kAdminEvicts && entry.number <= kStrangerEvicts) return ask_for_eviction(entry, *process);
       checkers_.causes.began(entry);
       chronicle_.report.kills += 1;
-      if (entry.number == kRevoked) return app_host_.app_revoked(process->index);
+      if (entry.number == kTokenRevoked) return app_host_.app_revoked(process->index);
+      if (entry.number == kOtherKey) cast_.hosts[entry.a].next_meets = OtherKey::kEverywhere;
+      if (entry.number == kOtherKeyFirst) cast_.hosts[entry.a].next_meets = OtherKey::kFirst;
       process->caller.program->abandon();
       return;
     case Fault::kStop: return stop_oldest_call(entry, *process);
@@ -452,7 +447,7 @@ void Nemesis::end(std::uint64_t index) {
 
 // Somebody asks the coordinator to evict the process. Only an administrator may.
 void Nemesis::ask_for_eviction(const Entry& entry, const SimProcess& target) {
-  const bool may = entry.number == kRevoked + 1;
+  const bool may = entry.number == kAdminEvicts;
   if (may) {
     checkers_.causes.began(entry);
     chronicle_.report.kills += 1;
@@ -470,7 +465,8 @@ void Nemesis::ask_for_eviction(const Entry& entry, const SimProcess& target) {
   settings.coordinator = true;
   settings.pause = plan_.heartbeat * 10;
   settings.patience = kLongestTime;
-  settings.asks = {{key_of(process.id), kTokens[entry.number - kRevoked - 1], entry.number != kLastAsker}, peer, may};
+  settings.asks = {
+      {key_of(process.id), kTokens[entry.number - kAdminEvicts], entry.number != kStrangerEvicts}, peer, may};
   if (may) checkers_.evictions.may_ask(peer);
   process.attack.strangers = std::make_unique<Strangers>(std::move(settings), dice_, strangers_host_);
   if (options_.witness != nullptr) options_.witness->strangers_come(process.index, process.host, process.id);

@@ -20,6 +20,7 @@ namespace lockstep::sim {
 namespace {
 
 constexpr std::uint16_t kCoordinatorPort = 4000;
+constexpr std::uint16_t kOtherPort = 3999;   // another coordinator listens there
 constexpr std::uint32_t kIdleTimers = 1000;  // more timers in one nanosecond mean that a machine spins
 constexpr std::uint64_t kCheckpoint = 4096;
 
@@ -224,7 +225,7 @@ void World::on_driver_event(SimProcess& process, const Event& event) {
   if (event.what == What::kTimer) {
     if (event.b == process.timer.serial) on_timer(process);
   } else if (event.what == What::kResolved) {
-    step(process, peer::Resolved{std::vector<io::Address>{Network::address_of(0, kCoordinatorPort)}});
+    resolved(process);
   } else if (event.what == What::kListening) {
     process.port = static_cast<std::uint16_t>(20'000 + process.index % 40'000);
     step(process, peer::Listening{process.port});
@@ -235,6 +236,16 @@ void World::on_driver_event(SimProcess& process, const Event& event) {
     job.busy = false;
     step(process, peer::JobDone{job.job.token, job.result});
   }
+}
+
+void World::resolved(SimProcess& process) {
+  std::vector<io::Address> addresses;
+  const bool both =
+      process.caller.meets == OtherKey::kEverywhere && dice_.permille(500, Purpose::kWrongKey, 2, process.index);
+  if (both || process.caller.meets == OtherKey::kFirst) addresses.push_back(Network::address_of(0, kOtherPort));
+  addresses.push_back(Network::address_of(0, kCoordinatorPort));
+  checkers_.searches.looks(process.index, addresses.size());
+  step(process, peer::Resolved{std::move(addresses)});
 }
 
 void World::on_app_event(SimProcess& process, const Event& event) {
@@ -312,7 +323,11 @@ void World::tell(std::uint32_t index, io::Input input) {
         },
         input);
   } else {
+    const auto* const closed = std::get_if<io::Closed>(&input);
+    const bool rejected = closed != nullptr && closed->reason == io::CloseReason::kRejected;
+    if (rejected) checkers_.searches.rejected(index);
     std::visit([&](auto& in) { step(process, peer::Input{std::move(in)}); }, input);
+    if (rejected) chronicle_.check("L3", checkers_.searches.goes_on(index, process.over));
   }
 }
 
@@ -463,6 +478,12 @@ std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint3
     }
   }
   return listens;
+}
+
+bool World::rejects(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) {
+  if (host != 0) return false;
+  if (port == kOtherPort) return true;
+  return cast_.processes[dialler].caller.meets == OtherKey::kEverywhere && now_ >= Instant{} + plan_.coordinator_after;
 }
 
 // Streams between peers prove keys alone: only the coordinator knows the secrets of tokens.

@@ -115,6 +115,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   void tell(std::uint32_t index, io::Input input) override;
   Memory& memory_of(std::uint32_t process) override;
   std::uint32_t listener(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) override;
+  bool rejects(std::uint32_t host, std::uint16_t port, std::uint32_t dialler) override;
   std::uint32_t host_of(std::uint32_t process) override;
   io::Identity proves(std::uint32_t from, StreamId stream, std::uint32_t to) override;
   bool stalled(std::uint32_t process) override;
@@ -173,6 +174,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   bool reaches(SimProcess& process, const Event& event);
   void dispatch(const Event& event);
   void on_driver_event(SimProcess& process, const Event& event);
+  void resolved(SimProcess& process);
   void on_app_event(SimProcess& process, const Event& event);
   void step(SimProcess& process, peer::Input&& input);
   void step(SimProcess& process, coordinator::Input&& input);
