@@ -230,7 +230,10 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
     std::string_view why = event.text;
     if (why.starts_with(life.name)) why.remove_prefix(std::min(life.name.size() + 2, why.size()));
     if (event.status == Status::kProtocolError) {
-      if (is_for_stops(event.text)) return {};
+      if (is_for_stops(event.text)) {
+        has_excluded_ = true;
+        return {};
+      }
       return text_of(life.id) + " lost the run by a breach of the protocol: " + event.text;
     }
     if (event.status == Status::kMismatch) {  // rule 52
@@ -284,6 +287,7 @@ bool Causes::may_lose_run(std::uint32_t process, Status status, std::string_view
   if (life.abandons) return status == Status::kNotConnected;
   if (life.revoked && text.find("is not one of this run") != std::string_view::npos) return true;
   if (text.starts_with("evicted by the coordinator")) return life.lost.has_value();
+  if (has_excluded_ && text.find(" admits nobody for another ") != std::string_view::npos) return true;  // rule 66
   if (text.starts_with("lost the coordinator at")) {
     return life.lost || excuses_.broken(process, 0, times.until_told()) ||
            excuses_.quiet(0, process, times.silence) > times.beat;

@@ -159,6 +159,7 @@ class Causes {
   std::set<PeerId> misfits_;      // taken out of the run for their arguments or states
   bool has_aborted_ = false;      // some call has ended without a result
   bool has_guests_ = false;
+  bool has_excluded_ = false;  // a peer has stopped too many rounds: its key or its token is out for a while
   bool is_scripted_ = false;
 };
 
