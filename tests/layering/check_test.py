@@ -84,12 +84,12 @@ core/peer/b.cc | const int a = 0;  // Those who voted | "Those who": the subject
 x.txt | | =x.txt: no file of the root: see ROOT in tests/layering/documents.py
 core/peer/d.h | struct Twice {}; | class Twice is in several folders of core: peer ring
 core/ring/d.h | namespace b { class Twice {}; } |
-docs/protocol.md | - **Rule 1, a rule.** |
-docs/protocol.md | - **Rule 3, a rule.** |
-docs/protocol.md | - **Rule 4, a rule.** |
-docs/protocol.md | - **Rule 5, a rule.** | no test and no scenario cites rule 5
-tests/core/a.cc | // rules 1 and 2 |
-sim/scenarios/a.toml | # Rules 3 to 4 |
+docs/protocol.md | - **Rule 101, a rule.** |
+docs/protocol.md | - **Rule 103, a rule.** |
+docs/protocol.md | - **Rule 104, a rule.** |
+docs/protocol.md | - **Rule 105, a rule.** | no test and no scenario cites rule 105
+tests/core/a.cc | // rules 101 and 102 |
+sim/scenarios/a.toml | # Rules 103 to 104 |
 LOCKSTEP/__init__.py | from . import sim as sim |
 LOCKSTEP/__init__.py | from .c import A, f |
 LOCKSTEP/__init__.py | __all__ = ["A", "f"] |

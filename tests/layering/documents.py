@@ -93,10 +93,9 @@ def rules(tree: Tree) -> Iterator[Finding]:
     if protocol not in tree.files:
         return
     cited: set[int] = set()
-    tests = tree.under("tests", suffixes=(".cc", ".h", ".py", ".txt"))
-    for file in [*tests, *tree.under("sim/scenarios", suffixes=(".toml",))]:
-        text = "" if file.startswith("tests/layering/") else tree.text(file)
-        for found in re.findall(r"\b[Rr]ules? (\d+(?:(?:, | and | to )\d+)*)", text):
+    stories = tree.under("sim/scenarios", "tests/scenarios", suffixes=(".toml", ".txt"))
+    for file in [*tree.under("tests", suffixes=(".cc", ".h", ".py")), *stories]:
+        for found in re.findall(r"\b[Rr]ules? (\d+(?:(?:, | and | to )\d+)*)", tree.text(file)):
             cited |= {int(number) for number in re.findall(r"\d+", found)}
             for start, end in re.findall(r"(\d+) to (\d+)", found):
                 cited |= set(range(int(start), int(end)))

@@ -3,8 +3,8 @@
 swarm, which python sees, stands on c and on sim; python also sees core/kernels/training, the per-element work of its
 strategies; fuzz also sees transport/tls, for its decoder of records; the command line and the tests see everything.
 Core includes only itself, the harmless part of the C++ standard library, xxHash, and (under core/kernels) Highway, and
-has no other way to the outside world. Folders of core, and those of sim, do not include each other in a circle.
-Checkers do not call what they judge: a checker that does sees no mistake of it (sim/README.md).
+has no other way to the outside world (rule 1 of docs/protocol.md). Folders of core, and those of sim, do not include
+each other in a circle. Checkers do not call what they judge: a checker that does sees no mistake of it (sim/README.md).
 """
 
 from __future__ import annotations

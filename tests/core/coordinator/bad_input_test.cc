@@ -156,6 +156,7 @@ void expect_out(Room& run, const Lie& lie) {
   EXPECT_TRUE(run.liar->shown_out());
 }
 
+// Rules 2, 3 and 12: a frame of a future term, more of anything than its limit, a second Done for a round.
 TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
   const Lie lies[] = {
       {"done in no cohort",

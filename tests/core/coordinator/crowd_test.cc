@@ -196,8 +196,8 @@ TEST(Crowd, AnEvictionForABrokenLinkQuotesBothReports) {
   EXPECT_NE(text.find(" says: no stream: Too many open files"), std::string::npos) << text;
 }
 
-// Found by reading: a loss replaced the proposal that avoided the link, and the next proposal did not know the link.
-// Rounds in flight waited for the link until they timed out.
+// Rule 4. Found by reading: a loss replaced the proposal that avoided the link, and the next proposal did not know the
+// link. Rounds in flight waited for the link until they timed out.
 TEST(Crowd, ALossDoesNotDiscardABrokenLink) {
   Crowd crowd(8, [](std::uint32_t i) { return i / 4; });
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "?"});

@@ -39,6 +39,7 @@ std::vector<std::uint64_t> ring_of(const std::vector<wire::Member>& members) {
   return ring;
 }
 
+// Rule 34.
 TEST(Membership, AnEmptyRunWaitsForEnoughFounders) {
   Membership membership;
   for (std::uint64_t i = 1; i <= 2; ++i) {
@@ -51,6 +52,7 @@ TEST(Membership, AnEmptyRunWaitsForEnoughFounders) {
   EXPECT_EQ(membership.admissible().size(), 3U);
 }
 
+// Rule 8.
 TEST(Membership, AGangIsAdmittedWholeOrNotAtAll) {
   Membership membership = run_of(1);
   membership.add_candidate(candidate(7, 5, 2));
@@ -98,6 +100,7 @@ TEST(Membership, RefusesAnIdThatIsInUseAndNamesIt) {
   EXPECT_NE(error->text.find("never reused"), std::string::npos);
 }
 
+// Rule 34.
 TEST(Membership, RefusesAutoAdmitThatDiffersFromTheRun) {
   const Membership membership = run_of(2);
   Candidate other = candidate(3);

@@ -323,6 +323,7 @@ TEST_F(RoundsOfThree, DifferentResultsNeverCommit) {
   EXPECT_EQ(result.stop->status, Status::kInternal);
 }
 
+// Rules 6 and 13: the flushes tell that every survivor was done.
 TEST_F(RoundsOfThree, ALossCommitsRoundsThatAllSurvivorsHaveDone) {
   rounds_.on_done(kA, done());
   rounds_.on_done(kB, done());
@@ -801,7 +802,8 @@ TEST_F(RoundsOfThree, DecidedRoundsDoNotCountAsInFlight) {
   for (; tag < std::uint64_t{2} * kMaxRoundsInFlight; ++tag) EXPECT_EQ(stop(tag), "");
 }
 
-// Found by reading: rounds that did not fit one message were retried, although their calls must not be retried.
+// Rule 29. Found by reading: rounds that did not fit one message were retried, although their calls must not be
+// retried.
 TEST_F(RoundsOfThree, RoundsThatDoNotFitOneProposalAreEndedByTheNextOnes) {
   constexpr std::uint64_t kRounds = 2 * kMaxVerdicts + 5;
   Rounds::Change change = loss_of(kC);

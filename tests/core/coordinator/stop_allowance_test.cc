@@ -80,6 +80,7 @@ struct LoneMember {
   std::uint64_t stopped = 0;
 };
 
+// Rule 67.
 TEST(AMemberThatStopsRounds, StaysInTheRunUntilNoProgramStopsSoMany) {
   LoneMember alone;
   ASSERT_EQ(alone.member->count<wire::Install>(), 1U);

@@ -42,6 +42,7 @@ TEST(Lobby, ANewStreamReplacesTheOldestOne) {
   EXPECT_EQ(lobby.enter(StreamId{5}, v4(1)), StreamId{2});
 }
 
+// Rule 20.
 TEST(Lobby, ACrowdEvictsOnlyItsOwnStreams) {
   Lobby lobby(8);
   come(lobby, 1, v4(1));  // alone, and there from the beginning
@@ -53,6 +54,7 @@ TEST(Lobby, ACrowdEvictsOnlyItsOwnStreams) {
   EXPECT_EQ(lobby.size(), 8U);
 }
 
+// Rule 20.
 TEST(Lobby, ExpectedHostsHaveReservedPlaces) {
   Lobby lobby(4);
   lobby.expect({v4(1), v4(2)}, 2);

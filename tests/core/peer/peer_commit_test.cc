@@ -168,6 +168,7 @@ TEST(PeerCommit, ADoneNewcomerThatIsTakenOutDoesNotKnowTheOutcome) {
   }
 }
 
+// Rule 5: the peer has answered a proposal that touches the round.
 TEST(PeerCommit, AFrozenRoundWaitsForItsVerdict) {
   Direct d;
   const CallId id = d.ready();

@@ -70,6 +70,7 @@ TEST_F(Transfers, ASmallSendGoesWithItsOfferAndEndsWithItsReport) {
   EXPECT_EQ(status(call), Status::kOk);
 }
 
+// Rule 47.
 TEST_F(Transfers, ALargeSendWaitsForItsReceive) {
   const CallId call = run->me.send(kLow, kTag, 3000);
   run->me.run();
@@ -81,6 +82,7 @@ TEST_F(Transfers, ALargeSendWaitsForItsReceive) {
   EXPECT_EQ(status(call), Status::kOk);
 }
 
+// Rule 47.
 TEST_F(Transfers, ASmallTensorWaitsInTheEarlyBufferForItsReceive) {
   run->low->say(offer_of(1, 100, true));
   sends(1, 0, 100);
@@ -111,6 +113,7 @@ TEST_F(Transfers, ALargeTensorLandsInItsReceiveSegmentBySegment) {
   EXPECT_EQ(run->low->last<wire::SendReport>()->state, wire::SendState::kReceived);
 }
 
+// Rule 45.
 TEST_F(Transfers, RepeatedAndEarlyMessagesAreNotTaken) {
   const CallId first = run->me.receive(kLow, kTag, 8);
   const CallId second = run->me.receive(kLow, kTag, 16);
@@ -206,6 +209,7 @@ TEST_F(TwoCopies, NothingIsAskedForWhenThereIsNoSecondCopy) {
   EXPECT_EQ(other->last<wire::SendReady>(), nullptr);
 }
 
+// Rule 46.
 TEST_F(Transfers, DifferingCountsEndBothWithTheNamesOfBoth) {
   const CallId call = run->me.receive(kLow, kTag, 8);
   says(offer_of(1, 9, false));
@@ -235,6 +239,7 @@ TEST_F(Transfers, AnAbortTellsTheOtherSide) {
   EXPECT_EQ(run->me.outcome(received)->text, "late");
 }
 
+// Rule 48.
 TEST_F(Transfers, TheLossOfThePartnerEndsATransferAndAThirdLossDoesNot) {
   const CallId with_low = run->me.receive(kLow, kTag, 8);
   const CallId with_high = run->me.send(kHigh, kTag, 8000);
@@ -305,6 +310,7 @@ TEST_F(TransfersAcross, LeaveTheLinkOfANeighbourAlone) {
   EXPECT_EQ(greeting_to(kLow), nullptr);
 }
 
+// Rule 48.
 TEST_F(Transfers, ALeaveWaitsForItsSends) {
   const CallId sent = run->me.send(kLow, kTag, 100);
   const CallId never = run->me.receive(kLow, kTag, 8);

@@ -291,8 +291,8 @@ TEST(Session, AnAttemptEndsAfterTheTimeOutOfADial) {
   }
 }
 
-// The coordinator has read the greeting, but its answer was lost, and so is the end of the stream: to the coordinator,
-// this peer waits on that stream.
+// Rule 41: the coordinator has read the greeting, but its answer was lost, and so is the end of the stream: to the
+// coordinator, this peer waits on that stream.
 TEST(Session, ARefusalAfterAnUnansweredGreetingIsRetried) {
   Seeker seeker;
   seeker.is_not_answered();
