@@ -6,8 +6,10 @@
 
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -24,7 +26,7 @@ constexpr double kCandidateLimit = 20;  // seconds: the bug has made a step of c
 
 struct ShrinkFlags {
   PlanSource source;
-  std::string out = "shrunk.toml";
+  std::string out = "build/shrunk.toml";
   std::uint32_t max_runs = 300;
   double limit_s = 10;
 };
@@ -52,6 +54,13 @@ std::string extent_of(const Plan& plan, const Tried& tried) {
   return fmt::format("{}, {}, {}, {:.3f} s simulated", counted(plan.entries.size(), "fault"),
                      counted(plan.peers, "peer"), counted(tried.collectives, "collective"),
                      static_cast<double>(tried.report.time_ns) * 1e-9);
+}
+
+// The default is a file in build/, which a fresh tree does not have.
+void make_folder_of(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);  // write_plan() tells of a failure
 }
 
 // The same assertion, not just any.
@@ -100,6 +109,7 @@ int shrink_plan(const ShrinkFlags& flags) {
     if (last.given_up || !last.report.failure) return {};
     return Broken{key_of(*last.report.failure), Instant{last.report.failure->at_ns}, last.report.launches};
   };
+  make_folder_of(flags.out);
   ShrinkOptions options;
   options.max_runs = flags.max_runs;
   options.stop = [&] { return interrupted != 0 || (flags.limit_s > 0 && seconds() > flags.limit_s); };

@@ -1,6 +1,7 @@
 // The commands of `lockstep sim` as a shell sees them: output, exit codes, and usage errors.
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,9 @@ TEST(SimGoals, AnExceededGoalShrinksToAPlanThatStillExceedsIt) {
   const Ran ran = run_sim({"run", file});
   EXPECT_EQ(ran.code, 15);
   EXPECT_THAT(ran.errors, HasSubstr("to make it small: lockstep sim shrink " + file));
-  const std::string small = file_with("", "small.toml");
+  const std::string folder = testing::TempDir() + "shrunk";
+  std::filesystem::remove_all(folder);
+  const std::string small = folder + "/small.toml";  // the folder is made
   const Ran shrunk = run_sim({"shrink", file, "--out", small, "--max-runs", "60"});
   EXPECT_EQ(shrunk.code, 0) << shrunk.errors;
   EXPECT_THAT(shrunk.out, HasSubstr("kills <= 0, but 1"));
