@@ -108,7 +108,7 @@ void choose_times(Choices& choices, Plan& plan) {
   plan.delays.kernel = chosen_duration(choices, milliseconds(1));
   plan.delays.kernel_ns_per_kib = one_of<std::int64_t>(choices, {200, 0, 5000});
   plan.delays.timer = chosen_duration(choices, milliseconds(5));
-  // Who is there must be heard in time.
+  // Each live peer must be heard in time.
   plan.heartbeat = milliseconds(one_of<std::int64_t>(choices, {100, 20, 50, 200, 500}));
   const std::int64_t slow = 5 * (net.latency_hi_ns + net.jitter_ns) / 2 + 4 * plan.delays.timer.ns;
   plan.heartbeat.ns = std::max(plan.heartbeat.ns, slow);

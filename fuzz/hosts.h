@@ -146,7 +146,7 @@ class PeerHost {
   [[nodiscard]] ViewNumber ended_in(CallId call) const { return calls_.at(call).ended_in; }
   // Bytes of the state that are here, and of how many.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> progress(CallId call) const { return calls_.at(call).progress; }
-  // What lies in the call's two places now.
+  // The contents of the call's two places.
   [[nodiscard]] std::span<const std::byte> sent(CallId call) const { return memory_.look(calls_.at(call).send); }
   [[nodiscard]] std::span<const std::byte> received(CallId call) const { return memory_.look(calls_.at(call).recv); }
   [[nodiscard]] bool all_calls_over() const {

@@ -97,7 +97,7 @@ class AgainstCoordinator {
       default: break;
     }
     wire::Message message = chosen_message(choices_, known_);
-    // Who cannot reach whom is word against word: that the honest one may have to go is another story.
+    // A report of a broken link is word against word: the honest side may have to go, which is another story.
     if (auto* broken = std::get_if<wire::LinkBroken>(&message))
       broken->other.high = broken->other.low = 10 + choices_.below(4);
     liar.say(message, Term{choices_.one_in(16) ? choices_.byte() : std::uint64_t{1}});

@@ -10,7 +10,7 @@
 
 namespace lockstep::c {
 
-// Why `result` cannot be filled; nothing if it can be, or if it is null.
+// The reason why `result` cannot be filled, or nullopt. A null `result` is valid.
 std::optional<Error> validate_result(const lockstep_result* result);
 
 // Fills `result` (may be null) from a call that is over, stores the error text, returns the status.

@@ -40,8 +40,8 @@ class BrokenLinks {
   // A proposal that would have laid these rings was withdrawn.
   void add_groups(std::set<GroupId>& groups) { groups_.merge(groups); }
 
-  // The member that must go because no ring of these members avoids a broken link; nothing: there is none, or it is too
-  // early to say which one: ask again at settles_at().
+  // The member that must go because no ring of these members avoids a broken link, or nullopt: no member must go, or it
+  // is too early to decide which one: ask again at settles_at().
   [[nodiscard]] std::optional<Eviction> unavoidable(const std::vector<wire::Member>& members);
   [[nodiscard]] Instant settles_at() const { return settles_at_; }
 

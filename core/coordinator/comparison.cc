@@ -76,13 +76,13 @@ std::optional<Comparison::Questions> Comparison::take(PeerId from, wire::StateEn
 std::string Comparison::text() const {
   std::string difference = texts_.otherwise;
   if (!where_.empty() && of_ == wire::Outlined::kContents) {
-    const bool said = over();  // who has the entry has told its words; it is asked of one
+    const bool said = over();  // one side is asked for the entry, and has sent it
     difference = ": first in " + where_;
     if (said) difference += " (" + (sides_[0].words == kNone ? sides_[1] : sides_[0]).words + ")";
   } else if (!where_.empty()) {
     difference = (watched_ ? ": their descriptions differ: " : ": ") + where_;
     for (const Side& side : sides_) {
-      if (!over()) break;  // given up: who has not answered may have it
+      if (!over()) break;  // given up: a side that has not answered may have it
       difference += (&side == &sides_[0] ? ": " : "; ") + side.name + ": " + side.words;
     }
     difference += kStateTheSame;

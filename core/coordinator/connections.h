@@ -54,7 +54,7 @@ class Connections {
     std::string text;
   };
   using Event = std::variant<Greeting, FromPeer, Violation>;
-  // The next event that has arrived on this stream; nothing: all were taken, or the stream ends.
+  // The next event that has arrived on this stream, or nullopt: all were taken, or the stream ends.
   [[nodiscard]] std::optional<Event> next_event(StreamId stream);
 
   // The stream's greeting is over: `peer` is at its other end, and measured this round trip.

@@ -46,8 +46,8 @@ inline Pair pair_of(PeerId a, PeerId b) { return a < b ? Pair{a, b} : Pair{b, a}
 
 class Membership {
  public:
-  // Why this peer may not wait; nothing: it may. Refuses ids in use, full runs, and options that differ from those of
-  // the run or of the peer's gang (rule 34 of docs/protocol.md).
+  // The reason why this peer may not wait, or nullopt. Refuses ids in use, full runs, and options that differ from
+  // those of the run or of the peer's gang (rule 34 of docs/protocol.md).
   [[nodiscard]] std::optional<Error> validate(const Candidate& candidate) const;
   void add_candidate(Candidate candidate);
   void remove_candidate(PeerId peer);

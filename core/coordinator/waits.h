@@ -1,6 +1,6 @@
-// Calls that wait long (rule 54 of docs/protocol.md): who is in them, and who is not. A member that has waited for some
-// seconds says so; the other members of the round are asked, and all of them, the log and the status learn for whom the
-// call waits. Decides nothing about rounds.
+// Calls that wait long (rule 54 of docs/protocol.md): the members that take part, and the others. A member that has
+// waited for some seconds says so; the other members of the round are asked, and all of them, the log and the status
+// learn for whom the call waits. Decides nothing about rounds.
 #pragma once
 
 #include <cstddef>

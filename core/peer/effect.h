@@ -41,7 +41,7 @@ struct Way {
   std::vector<ring::Rate> rates;  // what the line of each rank carries, where ranks own by that (rule 58); else empty
 };
 
-// How a call ended. What does not apply is zero.
+// How a call ended. Fields that do not apply are zero.
 struct Outcome {
   Status status = Status::kOk;
   std::string text;         // empty on success

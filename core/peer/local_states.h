@@ -32,7 +32,7 @@ class LocalStates {
 
   // ---- calls ----
 
-  // Why a sync, a publication or a prefetch cannot have this state; nothing: it can.
+  // The reason why a sync, a publication or a prefetch cannot have this state, or nullopt.
   [[nodiscard]] static std::optional<Error> validate_state(const Request& request);
   // The same of the state that is watched beside a collective.
   [[nodiscard]] static std::optional<Error> validate_watch(const Request& request);

@@ -819,7 +819,7 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   set_timer(progress.look_at(now, options_.link_heartbeat, drips));
 }
 
-// What was on its way goes again on the next stream of the stripe (rule 35). If no other stripe makes progress, the
+// Segments on their way go again on the next stream of the stripe (rule 35). If no other stripe makes progress, the
 // next stream is not waited for.
 void Mesh::drop_dripping(Flow& flow, Instant now, Effects& out) {
   const std::string why = "nearly dead: " + flow.channel.progress().words(now);

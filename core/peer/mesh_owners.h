@@ -45,7 +45,7 @@ class PrefetchOwner : public SegmentExchange {
  public:
   // Whether prefetchers have a reason to stay.
   [[nodiscard]] virtual bool serves() const = 0;
-  // Why this peer may not prefetch; nothing: it may.
+  // The reason why this peer may not prefetch, or nullopt.
   [[nodiscard]] virtual std::optional<std::string> validate_prefetcher(PeerId peer) const = 0;
   virtual void on_message(PeerId from, StreamId stream, const wire::Message& message) = 0;
   virtual void on_stream_gone(PeerId peer, StreamId stream) = 0;

@@ -58,7 +58,7 @@ class NumberedMessages {
     while (!unheard_.empty() && unheard_.front().number() <= number) unheard_.pop_front();
     return true;
   }
-  // What has been heard, for a message that tells it.
+  // The number of messages heard, for a message that carries it.
   [[nodiscard]] std::uint64_t tell_heard() { return told_ = heard_; }
   // Messages that the other side keeps although they were heard.
   [[nodiscard]] std::uint64_t owed() const { return heard_ - std::min(told_, heard_); }

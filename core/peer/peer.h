@@ -30,7 +30,7 @@ class Peer {
   // When to send the next Timer; kNever when there is nothing to wait for.
   [[nodiscard]] Instant deadline() const;
 
-  // What is left over (promise S11): all zero at rest without a run.
+  // Resources in use (promise S11): all zero at rest without a run.
   struct Footprint {
     std::size_t streams = 0;
     std::size_t strangers = 0;      // of them: have not said the key of the run

@@ -159,7 +159,7 @@ class PointToPoint final : public TransferOwner {
       a.all(order, eager);
     }
   };
-  // What is between this peer and one other.
+  // The messages and transfers between this peer and one other.
   struct Pair {
     NumberedMessages messages;
     std::set<Order> queued;              // sends that are not offered yet

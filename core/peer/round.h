@@ -233,17 +233,17 @@ struct Round {
   [[nodiscard]] bool has_rank_parameters() const {
     return wire::has_blocks(request.collective) || request.weight.has_value() || attempt->by_rate;
   }
-  // Returns why this value cannot be the parameter of that rank; nothing if it can.
+  // The reason why this value cannot be the parameter of that rank, or nullopt.
   [[nodiscard]] std::optional<std::string> validate_rank_parameter(Rank of, std::uint64_t value) const;
   [[nodiscard]] RoundPhase phase() const;
   // Checked after every step.
   void assert_invariants() const;
 
-  // The rank of the root, where the collective has one; 0 for other collectives; nothing: the root is no member.
+  // The rank of the root; 0 for collectives without a root; nullopt if the root is no member.
   [[nodiscard]] std::optional<std::uint32_t> root() const;
   // A receiver of a block that is no member; nobody: there is none.
   [[nodiscard]] PeerId receiver_that_is_no_member() const;
-  // Why its operation cannot run on this peer; nothing: it can.
+  // The reason why its operation cannot run on this peer, or nullopt.
   [[nodiscard]] std::optional<Error> validate_operation(const Options& options) const;
   [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Options& options) const;
 

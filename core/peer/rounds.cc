@@ -437,7 +437,7 @@ void Rounds::ask_again() {
     context_.mesh.ask_again(key, attempt, context_.now, context_.out());
 }
 
-// What can be asked is asked, and what is complete is said.
+// Sends the requests that can be sent, and reports complete states.
 void Rounds::drive_syncs() {
   std::optional<std::set<PeerId>> linked;
   for (auto& [order, round] : rounds_) {
@@ -813,7 +813,7 @@ void Rounds::assert_invariants() const {
   LOCKSTEP_ASSERT(reported_.size() <= kMaxReported);
 }
 
-// ---- for those who look on ----
+// ---- for observers ----
 
 RoundPhase Rounds::phase_of(const RoundKey& key) const {
   if (const Round* round = rounds_.find(key)) return round->phase();

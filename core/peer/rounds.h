@@ -155,7 +155,7 @@ class Rounds final : public NeighbourOwner {
   // Checked after every step.
   void assert_invariants() const;
 
-  // ---- for those who look on ----
+  // ---- for observers ----
 
   [[nodiscard]] bool empty() const { return rounds_.empty() && queue_.empty(); }
   [[nodiscard]] std::size_t size() const { return rounds_.size(); }

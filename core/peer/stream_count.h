@@ -1,7 +1,7 @@
 // How many streams to each neighbour fill this peer's line (rule 60 of docs/protocol.md). Packets that a line loses at
 // random keep a stream slow, whatever the line could carry; many such streams fill it. So this peer tries twice as many
 // while packets are lost, and keeps them if the line carries more with them. A line that loses nothing stays as it is:
-// one stream fills it. What was learnt holds for all calls and views to come.
+// one stream fills it. The number holds for all later calls and views.
 #pragma once
 
 #include <algorithm>

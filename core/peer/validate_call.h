@@ -9,7 +9,7 @@
 
 namespace lockstep::peer {
 
-// Why the call is refused; nothing: it is valid. Reads no buffer, and no length but that of residuals.
+// The reason for a refusal of the call, or nullopt. Reads no buffer, and no length but that of residuals.
 std::optional<Error> validate_call(const ring::Request& request);
 
 }  // namespace lockstep::peer

@@ -28,8 +28,8 @@ class Views {
   // ---- proposals (rules 4, 5 and 28 of docs/protocol.md) ----
 
   [[nodiscard]] const std::optional<wire::Propose>& proposal() const { return proposal_; }
-  // Why the coordinator may not propose this; nothing: the proposal can be carried out. All that follows relies on
-  // this check. `leaves`: the coordinator knows that this peer leaves.
+  // The reason why the coordinator may not propose this, or nullopt: the proposal can be carried out. All that follows
+  // relies on this check. `leaves`: the coordinator knows that this peer leaves.
   [[nodiscard]] std::optional<std::string> validate(const wire::Propose& proposal, bool leaves) const;
   // An empty proposal to a peer that waits: the coordinator asks whether it answers (rule 19).
   [[nodiscard]] bool is_question(const wire::Propose& proposal) const;

@@ -20,7 +20,7 @@ class ExchangeOperation final : public Operation {
   ExchangeOperation(const Request& request, std::span<const PeerId> ring, Rank rank,
                     std::vector<std::uint64_t> rank_parameters, Segmenting segmenting);
 
-  // Why this exchange cannot run on this peer, such as a receive buffer that is too small; nothing: it can.
+  // The reason why this exchange cannot run on this peer, such as a receive buffer that is too small, or nullopt.
   [[nodiscard]] static std::optional<Error> validate(const Request& request, std::span<const PeerId> ring, Rank rank,
                                                      std::span<const std::uint64_t> rank_parameters,
                                                      Segmenting segmenting);

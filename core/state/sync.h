@@ -7,7 +7,7 @@
 // In place, a state that is being taken over is undefined until all pieces are here. Staged, pieces land beside the
 // state and are copied into it after the round has committed.
 //
-// What memory holds is kept by OwnState. What is known of other peers belongs to one attempt: Sync::Attempt.
+// OwnState keeps the contents of memory. Knowledge of other peers belongs to one attempt: Sync::Attempt.
 #pragma once
 
 #include <algorithm>

@@ -622,7 +622,7 @@ struct SendOffer {
   bool operator==(const SendOffer&) const = default;
 };
 
-// What has become of a send. The first four: from the receiver. Each offer is answered by one of kHeld, kReceived and
+// The state of a send. The first four: from the receiver. Each offer is answered by one of kHeld, kReceived and
 // kRefused; kFreed follows kHeld.
 enum class SendState : std::uint8_t {
   kHeld,       // the receiver has the tensor in its early buffer

@@ -175,7 +175,7 @@ static void differences_name_both_sides(peer* self) {
   CHECK_STATUS(LOCKSTEP_OK, lockstep_leave(self->comm, IN_TIME_MS));
 }
 
-/* What was sent is delivered by leave; what waits for a leaver ends, and the text names the leaver. */
+/* Leave delivers the sends. Calls that wait for a leaver end, and the text names the leaver. */
 static void leave_delivers(peer* self) {
   static float out[LARGE];
   static float in[LARGE];

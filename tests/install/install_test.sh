@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: install_test.sh <cmake> <build directory> <version>
-# What was installed works without the source tree: through find_package and through pkg-config, shared and static, from
+# The installed files work without the source tree: through find_package and through pkg-config, shared and static, from
 # C99, also after the prefix was moved. The shared library shows nothing but lockstep_*.
 set -euo pipefail
 cmake=$1 build=$2 version=$3

@@ -41,7 +41,7 @@ def collected(*names):
     return time.monotonic() - begin - (seconds_in_queue() - in_queue)
 
 
-# What is made once and stays: the thread of log lines, numpy's and the library's own.
+# Resources that are made once and stay: the thread of log lines, numpy's and the library's own.
 threads = count("task") + 1
 once = lockstep.Communicator()
 once.close()

@@ -282,7 +282,7 @@ def failed_join(scene: Scene) -> None:
         scene.store.set(f"text/{RANK}", text)
     texts = {scene.store.get(f"text/{other}").decode() for other in range(SIZE) if other != MIDDLE}
     assert len(texts) == 1, texts
-    if RANK == MIDDLE:  # who comes too late is told so at once
+    if RANK == MIDDLE:  # a call that comes too late fails at once
         assert {scene.failure(1, handles, 30)} == texts
     scene.meet("told")
     scene.adds_up()  # the old membership is kept

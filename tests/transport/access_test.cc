@@ -1,4 +1,4 @@
-// Who may reach a coordinator: when TLS is on, what tokens say, and what changes with their file.
+// Access to a coordinator: when TLS is on, what tokens say, and what changes with their file.
 #include "transport/access.h"
 
 #include <gmock/gmock.h>

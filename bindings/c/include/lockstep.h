@@ -269,7 +269,7 @@ typedef void (*lockstep_log_fn)(void* user, const char* line);
 /* For lockstep_comm_options.spin_us: never. */
 #define LOCKSTEP_NO_SPIN UINT32_MAX
 
-/* Certificates of an authority of the user's own, as files in PEM: who has one is admitted. The coordinator's
+/* Certificates of an authority of the user's own, as files in PEM: a peer with one is admitted. The coordinator's
  * certificate must name the host, or the IP address, that peers connect to. The coordinator reads changed files again
  * by itself; a peer reads them when it connects. */
 typedef struct lockstep_certificates {

@@ -1,4 +1,4 @@
-// Who may join a secured run, and what becomes of a peer whose token is revoked. The test plays all peers.
+// Admission to a secured run, and the end of a peer whose token is revoked. The test plays all peers.
 #include "core/coordinator/grants.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a newcomer costs those who train: the time of their steps before it comes, while it fetches the state in
+// The cost of a newcomer for members that train: the time of their steps before it comes, while it fetches the state in
 // advance, and of the step in which it is let in. In turns with a newcomer that fetches nothing before it is let in,
 // and so takes the whole state over in its first sync, for which everybody waits.
 //

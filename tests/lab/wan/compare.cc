@@ -83,7 +83,7 @@ nlohmann::json comparison_json(const Comparison& row) {
           {"within", row.within()}};
 }
 
-// What is wrong with a file is said, and all is predicted, before a program runs.
+// Reports errors of files, and predicts all times, before a program runs.
 std::vector<Comparison> predictions(const CompareOptions& options) {
   std::vector<Comparison> rows;
   for (const std::string& path : options.topologies) {

@@ -46,7 +46,7 @@ class Line {
 
   // Instants never go back.
   Passage offer(Instant now, std::uint32_t bytes);
-  // What a packet that has come through finds: it is lost when the line was cut meanwhile.
+  // Whether a packet leaves the line: it is lost when the line was cut meanwhile.
   bool lets_out();
 
   void cut() { ++cuts_; }  // each is undone by one heal()

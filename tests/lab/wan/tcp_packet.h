@@ -32,7 +32,7 @@ struct TcpSegment {
   }
 };
 
-// An IPv4 packet, without the header of the device; nothing: it carries no TCP, or not all of its header.
+// The TCP segment of an IPv4 packet without the header of the device, or nullopt: no TCP, or not all of its header.
 std::optional<TcpSegment> tcp_segment_of(std::span<const std::byte> packet);
 
 using ResetPacket = std::array<std::byte, 40>;  // headers of IP and TCP without options

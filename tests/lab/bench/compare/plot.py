@@ -9,7 +9,7 @@ from .words import size_words
 
 WIDTH, HEIGHT = 300, 190  # of a panel's plane
 LEFT, TOP, GAP_X, GAP_Y = 64, 106, 40, 76
-# Distinct for those who do not see all colours (Okabe and Ito), too.
+# Distinct for people with colour blindness, too (Okabe and Ito).
 COLOURS = {LOCKSTEP: "#0072b2", "open-mpi": "#e69f00", "gloo": "#009e73", LIMIT: "#777777"}
 GRID = "#e4e4e4"
 

@@ -180,7 +180,7 @@ class Ring final : public Group {
     return got > 0;
   }
 
-  // What has come, `bytes` of scratch, plus our own. Of a number that is not whole yet the part is kept.
+  // The received `bytes` of scratch, plus our own. Of a number that is not whole yet the part is kept.
   void add_up(std::span<float> place, std::size_t bytes) {
     const std::size_t whole = bytes / sizeof(float);
     part_ = bytes % sizeof(float);
