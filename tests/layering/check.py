@@ -8,6 +8,7 @@ entry that is no longer true fails, too: --shrink lowers the counts to the prese
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
@@ -53,6 +54,9 @@ def main(arguments: list[str]) -> int:
     shrinks = arguments[:1] == ["--shrink"]
     root = Path(*arguments[shrinks:]) if arguments[shrinks:] else Path(__file__).resolve().parents[2]
     tree = Tree(root)
+    if not shutil.which("ctags"):
+        print("check.py needs universal-ctags", file=sys.stderr)
+        return 2
     if not tree.under("core", "transport", "sim", "fuzz", "bindings"):
         print(f"{root} holds no sources", file=sys.stderr)
         return 2

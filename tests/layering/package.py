@@ -166,22 +166,23 @@ def unnamed(function: Function, docstring: str) -> list[str]:
     return [name for name in names if name not in ("self", "cls") and not re.search(rf"\b{name}\b", docstring)]
 
 
+def described(name: str, node: Definition) -> Iterator[tuple[str, Function, str]]:
+    """The functions of an exported definition, each with the text that describes it."""
+    text = ast.get_docstring(node) or ""
+    if not isinstance(node, ast.ClassDef):
+        yield name, node, text
+        return
+    for one in node.body:
+        if isinstance(one, FUNCTIONS) and one.name == "__init__":
+            yield name, one, text + (ast.get_docstring(one) or "")
+        elif isinstance(one, FUNCTIONS) and one.name[0] != "_":
+            yield f"{name}.{one.name}", one, ast.get_docstring(one) or ""
+
+
 def docstrings(modules: dict[str, Module], nodes: dict[str, Definition], places: dict[str, str]) -> Iterator[Finding]:
     exported = {one.names.get(name, f"{one.name}.{name}") for one in modules.values() for name in one.exports}
     for name in sorted(exported & {*nodes}):
-        node, text = nodes[name], ast.get_docstring(nodes[name]) or ""
-        functions = (
-            [(name, node, text)]
-            if not isinstance(node, ast.ClassDef)
-            else [
-                (name, one, text + (ast.get_docstring(one) or ""))
-                if one.name == "__init__"
-                else (f"{name}.{one.name}", one, ast.get_docstring(one) or "")
-                for one in node.body
-                if isinstance(one, FUNCTIONS) and (one.name == "__init__" or one.name[0] != "_")
-            ]
-        )
-        for full, function, docstring in functions:
+        for full, function, docstring in described(name, nodes[name]):
             if missing := unnamed(function, docstring):
                 place = f"{places[name].partition(':')[0]}:{function.lineno}"
                 text = f"{full}: the docstring does not name {', '.join(missing)}"
