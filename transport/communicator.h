@@ -77,18 +77,9 @@ struct TensorArgs {
   void* residual = nullptr;  // `count` elements; null: no residual
 };
 
-struct LaunchArgs {
-  wire::Collective collective = wire::Collective::kBarrier;
-  DataType type = DataType::kU8;
-  ReduceOp op = ReduceOp::kSum;
-  Tag tag;
-  bool retry = true;                // all-reduce, barrier and sync only
-  std::uint32_t minimum_world = 0;  // 0: CommunicatorOptions::minimum_world
-  PeerId root;                      // wire::has_root()
-  Formats formats;                  // all-reduce, as in ring::Request; so are the next two fields
-  std::optional<wire::Algorithm> algorithm;
-  std::optional<float> weight;
-  Duration timeout{0};              // 0: no timeout
+struct LaunchArgs : ring::Arguments {
+  LaunchArgs() { minimum_world = 0; }  // 0: CommunicatorOptions::minimum_world
+
   bool waits_for_room = true;       // false: fails with kTooManyInFlight if there is no room for another call
   std::vector<TensorArgs> tensors;  // exactly one where wire::has_blocks(); none for barrier
   std::vector<ring::Block> blocks;  // gather, scatter and all-to-all, as in ring::Request

@@ -15,7 +15,6 @@
 
 #include "core/peer/validate_call.h"
 #include "core/ring/runs.h"
-#include "core/wire/limits.h"
 #include "transport/driver_mutant.h"
 
 namespace lockstep::transport {
@@ -224,18 +223,10 @@ std::shared_ptr<const ring::Watched> add_watch(const Watch& watch, Memory& memor
 // All fields except the places of the tensors.
 ring::Request request_of(const LaunchArgs& args) {
   ring::Request request;
-  request.collective = args.collective;
-  request.type = args.type;
-  request.op = args.op;
-  request.tag = args.tag;
-  request.retry = args.retry;
-  request.root = args.root;
-  request.formats = args.formats;
-  request.algorithm = args.algorithm;
-  request.weight = args.weight;
-  request.timeout = args.timeout;
-  request.state = args.state;
+  static_cast<ring::Arguments&>(request) = args;
+  request.minimum_world = 1;  // prepare() sets that of a launch
   request.blocks = args.blocks;
+  request.state = args.state;
   request.tensors.reserve(args.tensors.size());
   return request;
 }
@@ -348,7 +339,6 @@ std::vector<ring::Run> runs_of(const LaunchArgs& args, ring::Request& request) {
     counts.push_back(tensor.count);
     encodes = encodes || tensor.residual != nullptr;
   }
-  if (counts.size() > kMaxTensorsPerCall) encodes = true;  // validate_call() refuses it
   std::vector<ring::Run> runs = ring::runs_of(args.collective, encodes, counts, size_of(args.type));
   if (runs.size() < counts.size())
     request.stated = {static_cast<std::uint32_t>(counts.size()), ring::layout_of(counts)};

@@ -10,7 +10,7 @@ namespace lockstep::peer {
 
 std::optional<Error> validate_call(const ring::Request& request) {
   const auto invalid = [](std::string text) { return Error{Status::kInvalidArgument, std::move(text)}; };
-  const std::size_t tensors = request.tensors.size();
+  const std::size_t tensors = request.stated ? request.stated->tensors : request.tensors.size();
   if (request.timeout < Duration{0}) return invalid("the timeout is negative; 0 means none");
   if (tensors > kMaxTensorsPerCall) {
     return invalid(std::to_string(tensors) + " tensors in one call; at most " + std::to_string(kMaxTensorsPerCall) +

@@ -1,6 +1,8 @@
 // Calls, field by field, as in core/archive/fields.h.
 #pragma once
 
+#include <type_traits>
+
 #include "core/archive/fields.h"
 #include "core/ring/request.h"
 
@@ -30,7 +32,7 @@ void fields(auto& a, Is<Stated> auto& m) {
   a("layout", m.layout);
 }
 
-void fields(auto& a, Is<Request> auto& m) {
+void fields(auto& a, Is<Arguments> auto& m) {
   a("collective", m.collective);
   a("type", m.type);
   a("op", m.op);
@@ -42,6 +44,11 @@ void fields(auto& a, Is<Request> auto& m) {
   a("algorithm", m.algorithm);
   a("weight", m.weight);
   a("timeout", m.timeout);
+}
+
+void fields(auto& a, Is<Request> auto& m) {
+  constexpr bool kIsConst = std::is_const_v<std::remove_reference_t<decltype(m)>>;
+  fields(a, static_cast<std::conditional_t<kIsConst, const Arguments, Arguments>&>(m));
   a("tensors", m.tensors);
   a("stated", m.stated);
   a("blocks", m.blocks);

@@ -68,7 +68,8 @@ struct Stated {
   bool operator==(const Stated&) const = default;
 };
 
-struct Request {
+// The arguments of a call, without tensors, blocks and state.
+struct Arguments {
   Collective collective = Collective::kBarrier;
   DataType type = DataType::kU8;
   ReduceOp op = ReduceOp::kSum;
@@ -82,8 +83,11 @@ struct Request {
   std::optional<float>
       weight;           // factor of this peer's contribution: all-reduce of f32, sum or average; 0: does not count
   Duration timeout{0};  // 0: none
+};
+
+struct Request : Arguments {
   std::vector<Tensor> tensors;   // exactly one where wire::has_blocks(); none for barrier
-  std::optional<Stated> stated;  // nothing: `tensors` are the caller's
+  std::optional<Stated> stated;  // nullopt: `tensors` are the caller's
   // Gather, scatter and all-to-all: what this peer sends to whom, in the order of tensors.front().send; nothing goes to
   // a member that is not listed. In a gather only the root may be listed; in a scatter only the root lists members.
   std::vector<Block> blocks;

@@ -39,6 +39,9 @@ TEST(ValidateCall, RefusesAnImpossibleNumberOfTensors) {
   expect_invalid(request_of(Collective::kAllGather, 0), "all_gather takes exactly one tensor, not 0");
   expect_invalid(request_of(Collective::kAllReduce, kMaxTensorsPerCall + 1),
                  "65537 tensors in one call; at most 65536 are allowed");
+  Request joined = request_of(Collective::kAllReduce, 1);
+  joined.stated = {.tensors = kMaxTensorsPerCall + 1};
+  expect_invalid(joined, "65537 tensors in one call; at most 65536 are allowed");
 }
 
 TEST(ValidateCall, RefusesABroadcastWithoutARoot) {
