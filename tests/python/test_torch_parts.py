@@ -22,10 +22,10 @@ import lockstep.torch as lt  # noqa: E402
 from lockstep.torch._call_sequence import CallSequence, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
 from lockstep.torch._process_group import ProcessGroup  # noqa: E402
-from lockstep.torch._rendezvous import Place  # noqa: E402
+from lockstep.torch._rendezvous import Participation  # noqa: E402
 from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
-from lockstep.torch._work import Ended, Work  # noqa: E402
+from lockstep.torch._work import Ended, GroupWork  # noqa: E402
 
 SOON = timedelta(seconds=20)
 
@@ -108,7 +108,7 @@ def test_a_future_is_over_when_wait_returns() -> None:
 def test_wait_returns_only_once_another_thread_has_completed_the_future(fails: bool) -> None:
     completing, returned = threading.Event(), threading.Event()
 
-    class SlowlyCompleted(Work):
+    class SlowlyCompleted(GroupWork):
         def _outcome(self, _: Any) -> Any:
             completing.set()
             returned.wait(0.2)  # a correct wait() does not return, so the time runs out
@@ -262,7 +262,7 @@ def test_error_texts_show_no_token() -> None:
         with lockstep.connect(token, listen_host="127.0.0.1", timeout=SOON.total_seconds()) as run:
 
             def refuse() -> None:
-                Place(torch.distributed.HashStore(), 0, 1, SOON, token)
+                Participation(torch.distributed.HashStore(), 0, 1, SOON, token)
 
             def admit() -> None:
                 until(lambda: run.pending)
@@ -448,7 +448,7 @@ def test_leaving_takes_no_longer_than_it_may() -> None:
     places: list[Any] = [None, None]
 
     def come(rank: int) -> None:
-        places[rank] = Place(store, rank, 2, timedelta(seconds=60), None)
+        places[rank] = Participation(store, rank, 2, timedelta(seconds=60), None)
 
     threads = [threading.Thread(target=come, args=(rank,)) for rank in range(2)]
     for thread in threads:

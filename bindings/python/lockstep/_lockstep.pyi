@@ -43,6 +43,7 @@ __all__: list[str] = [
     "set_no_wait",
     "sgd_step",
     "status_string",
+    "until_over",
     "version",
     "wait_any",
 ]
@@ -252,7 +253,6 @@ class Work:
     _judge: typing.Any
     _on_end: typing.Any
     def __await__(self) -> collections.abc.Generator[typing.Any, None, Result]: ...
-    def _until_over(self) -> None: ...
     def abort(self, why: typing.Any = "no reason given") -> None:
         """
         Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
@@ -695,5 +695,6 @@ def sgd_step(
     """
 
 def status_string(arg0: typing.SupportsInt | typing.SupportsIndex) -> str: ...
+def until_over(work: Work) -> None: ...
 def version() -> str: ...
 def wait_any(works: list, timeout: typing.Any) -> int: ...

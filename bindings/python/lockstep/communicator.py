@@ -545,7 +545,7 @@ class Communicator:
             raise
         return self._native.all_reduce_async(array, out, residual, options)
 
-    def _all_reduce_with(
+    def all_reduce_with(
         self, *, op: Op | OpName, timeout: float | None, minimum_world: int, retry: bool
     ) -> Callable[[Array], Result]:
         """all_reduce() of one array in memory of the CPU, in place. Reads its options once, for many equal calls."""
@@ -943,7 +943,7 @@ class Communicator:
         work._on_end = _setter(array)
         return work
 
-    def _plain_transfers(self) -> tuple[Callable[..., Work | None], Callable[..., Work | None]]:
+    def plain_transfers(self) -> tuple[Callable[..., Work | None], Callable[..., Work | None]]:
         """Functions that begin a send and a recv of a torch group at the least cost; None: the call is not plain.
 
         Both take (tensors, members, rank, (tag, timeout)). A plain call has one tensor: contiguous, in memory of the

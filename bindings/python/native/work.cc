@@ -186,7 +186,6 @@ timeout: seconds, None for no limit, 0 to look once.
 Raises what the call ended with; WaitTimedOut (a TimeoutError) when the time is up: the call goes on.
 Ctrl-C ends the wait, and the call goes on.)")
       .def("result", &Work::result, py::arg("timeout") = py::none(), "The same as wait(), as in concurrent.futures.")
-      .def("_until_over", &Work::until_over)
       .def("abort", &Work::abort, py::arg("why") = "no reason given",
            R"(Ends a call that is not over: a collective for every peer, unless it is committed already. Does not wait.
 
@@ -205,6 +204,7 @@ why: for the error texts of all peers, at most 1024 bytes.)")
       .def("fileno", &Waker::fileno)
       .def("watch", &Waker::watch, py::arg("work"), py::arg("token"))
       .def("take", &Waker::take);
+  module.def("until_over", &Work::until_over, py::arg("work"));
 }
 
 }  // namespace lockstep::python

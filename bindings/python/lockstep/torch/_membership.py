@@ -21,7 +21,7 @@ from .. import _threads
 from .._lockstep import Result
 from ..errors import Error, PeerLost, Refused, TimedOut, Unreachable
 from ..types import OpName, PeerId
-from ._rendezvous import Place, host_of_store, own_host
+from ._rendezvous import Participation, host_of_store, own_host
 from ._store import Store, StoreServer, connect_store, keep
 from ._work import Pending
 
@@ -51,25 +51,25 @@ class ReconfigureOptions:
 
 
 class Membership:
-    """This process's place in one membership of a group.
+    """This process's part in one membership of a group.
 
-    place: the place in the run.
+    participation: the part in the run.
     store: torch's store, where the members meet.
     members: the members in rank order, equal on all of them, lost ones included until the group has shrunk.
     has_sent: whether this process has sent anything to one rank.
     end_of_run: why the run is over for this process, once a call has said so.
     chains: numbers of the calls that are made of several, equal on all members.
-    send_plain, recv_plain: begin a transfer of one plain tensor; see Communicator._plain_transfers().
+    send_plain, recv_plain: begin a transfer of one plain tensor; see Communicator.plain_transfers().
     """
 
-    def __init__(self, place: Place, store: Any, timeout: timedelta, members: Sequence[PeerId]) -> None:
-        self.place = place
+    def __init__(self, participation: Participation, store: Any, timeout: timedelta, members: Sequence[PeerId]) -> None:
+        self.participation = participation
         self.store = store
         self.members = list(members)
         self.has_sent = False
         self.end_of_run: Error | None = None
         self.chains = itertools.count()
-        self.send_plain, self.recv_plain = place.run._plain_transfers()
+        self.send_plain, self.recv_plain = participation.run.plain_transfers()
         self._all_reduces: dict[tuple[OpName, float, int], Callable[[Any], Result]] = {}
 
     def all_reduce(self, op: OpName, seconds: float, elastic: bool) -> Callable[[Any], Result]:
@@ -77,7 +77,7 @@ class Membership:
         least = 0 if elastic else len(self.members)
         call = self._all_reduces.get((op, seconds, least))
         if call is None:
-            call = self.place.run._all_reduce_with(op=op, timeout=seconds, minimum_world=least, retry=elastic)
+            call = self.participation.run.all_reduce_with(op=op, timeout=seconds, minimum_world=least, retry=elastic)
             if len(self._all_reduces) >= _MOST_CALLS:
                 self._all_reduces.clear()
             self._all_reduces[op, seconds, least] = call
@@ -89,23 +89,23 @@ class Membership:
 
     def _retire(self) -> None:
         with contextlib.suppress(Error):
-            self.place.run.abort_all("the process group was reconfigured")
-            self.place.run.leave(timeout=_LEAVE_WITHIN)
-        self.place.run.close()
+            self.participation.run.abort_all("the process group was reconfigured")
+            self.participation.run.leave(timeout=_LEAVE_WITHIN)
+        self.participation.run.close()
 
     def end(self, others_leave_within: float) -> None:
         """Leaves the run, after the others if the coordinator is in this process."""
-        self.place.leave(others_leave_within)
+        self.participation.leave(others_leave_within)
 
 
 def first_membership(store: Any, rank: int, size: int, timeout: timedelta, coordinator: str | None) -> Membership:
-    """The membership that torch gives to a new group. coordinator: see Place."""
-    place = Place(store, rank, size, timeout, coordinator)
-    members = place.run.members()
+    """The membership that torch gives to a new group. coordinator: see Participation."""
+    participation = Participation(store, rank, size, timeout, coordinator)
+    members = participation.run.members()
     if len(members) < size:
-        place.close()
+        participation.close()
         raise PeerLost(f"{size - len(members)} of {size} ranks were lost while the group was made")
-    return Membership(place, store, timeout, members)
+    return Membership(participation, store, timeout, members)
 
 
 def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, what: str) -> Membership:
@@ -124,15 +124,15 @@ def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, w
     try:
         check()
         store.set(f"{_CAME}{rank}", b"1")
-        place = Place(store, rank, size, timedelta(seconds=seconds), None, check)
+        participation = Participation(store, rank, size, timedelta(seconds=seconds), None, check)
         try:
             # Nobody has moved until this barrier has committed, and it has one outcome for all.
             left = max(0.001, limit - time.monotonic())
-            result = place.run.barrier(timeout=left, minimum_world=size, retry=False)
+            result = participation.run.barrier(timeout=left, minimum_world=size, retry=False)
         except BaseException:
-            place.close()
+            participation.close()
             raise
-        return Membership(place, store, timeout, result.contributors)
+        return Membership(participation, store, timeout, result.contributors)
     except (Error, RuntimeError, OSError) as error:
         is_late = isinstance(error, TimedOut) or time.monotonic() >= limit
         text = f"{what} timed out after {seconds:g} s" if is_late else f"{what} failed"
@@ -281,7 +281,7 @@ class Attempt(Pending):
         else:
             with self._deciding:
                 if self.done():
-                    joined.place.close()
+                    joined.participation.close()
                 else:
                     self._take(joined)
                     self.future.set_result(None)

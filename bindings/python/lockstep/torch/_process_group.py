@@ -36,7 +36,7 @@ from ._tensors import (
     reduction_of,
     transfer_array,
 )
-from ._work import Call, Ended, EndedWork, PlainTransfer, Transfer, Work
+from ._work import Call, Ended, EndedWork, GroupWork, PlainTransfer, Transfer
 
 _LEAVE_WITHIN = 10.0  # seconds
 _FIRST_TAG_OF_CHAINS = 1 << 62
@@ -107,7 +107,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self._abort_hooks: dict[int, Callable[[], object]] = {}
         if not options.enable_reconfigure:
             self._now = first_membership(store, rank, size, timeout, coordinator)
-        self._coalesced: list[Work] | None = None
+        self._coalesced: list[GroupWork] | None = None
         self._monitored = itertools.count()
         self._group_name = ""
         self._group_desc = "undefined"
@@ -118,7 +118,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     @property
     def communicator(self) -> Communicator:
         """The run of this group, for calls that torch does not have. Tags from 2**62 on are the group's own."""
-        return self._membership.place.run
+        return self._membership.participation.run
 
     @property
     def _membership(self) -> Membership:
@@ -137,7 +137,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
     def getRank(self) -> int:  # noqa: N802
         """This process's rank in the group."""
         now = self._now
-        return self._given[0] if now is None else now.members.index(now.place.run.id)
+        return self._given[0] if now is None else now.members.index(now.participation.run.id)
 
     def getSize(self) -> int:  # noqa: N802
         """The number of processes in the group, lost ones included until the group has shrunk."""
@@ -195,7 +195,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         """The handle by which others name this process in reconfigure(). Always the same."""
         return self._next.handle()
 
-    def reconfigure(self, opts: Any) -> Work:
+    def reconfigure(self, opts: Any) -> GroupWork:
         """Goes over to the membership that opts names; each of its members calls this.
 
         The processes need nothing in common but their handles. Until the change is agreed on by all of them, and if it
@@ -239,17 +239,19 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
         self._move(meet, seconds, "configure").wait()
 
-    def _move(self, meet: Callable[[], Membership], seconds: float, what: str) -> Work:
+    def _move(self, meet: Callable[[], Membership], seconds: float, what: str) -> GroupWork:
         if self._moving is not None and not self._moving.done():
             raise RuntimeError(f"{what}: another change of membership is in flight")
         self._moving = Attempt(meet, self._take, seconds, what)
-        return Work([self._moving], [], lambda _: None, lambda error: _caused(CollectiveError(str(error), []), error))
+        return GroupWork(
+            [self._moving], [], lambda _: None, lambda error: _caused(CollectiveError(str(error), []), error)
+        )
 
     def _take(self, new: Membership) -> None:
         """Goes over to a membership that all of its members have agreed on."""
         old, self._now = self._now, new
         if self._former is not None:  # its members have had time to leave
-            self._former.place.close()
+            self._former.participation.close()
         self._former = old
         if old is not None:
             old.retire()
@@ -318,7 +320,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     # ---- collectives that Lockstep has ----
 
-    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> GroupWork:
         """Reduces each tensor over the group, in place."""
         if opts is None or isinstance(opts, (dist.ReduceOp, dist.ReduceOp.RedOpType)):  # torchft gives the operation
             operation, opts = opts, dist.AllreduceOptions()
@@ -348,12 +350,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         self._take_world(result)
         return EndedWork(tensors, None)
 
-    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> GroupWork:
         """Reduces each tensor over the group, in place; tensors of one dtype travel in one call."""
         opts = opts if opts is not None else dist.AllreduceCoalescedOptions()
         return self._all_reduce(tensors, opts)
 
-    def _all_reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+    def _all_reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> GroupWork:
         if any(tensor.layout is torch.sparse_coo for tensor in tensors):
             return self._together([self._all_reduce_coo(tensor, opts) for tensor in tensors])
         with self._answering("all_reduce", len({tensor.dtype for tensor in tensors})):
@@ -366,7 +368,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             calls.append(self._call_with_retry("all_reduce", opts, given, op=reduction.op))
         return self._begun(calls, tensors, _giving_back(staged))
 
-    def _all_reduce_coo(self, tensor: torch.Tensor, opts: Any) -> Work:
+    def _all_reduce_coo(self, tensor: torch.Tensor, opts: Any) -> GroupWork:
         """Every member gets the elements that the others have stored, and adds them up in the order of ranks.
 
         The members exchange their numbers of elements first. A lost member ends the call, also in an elastic group.
@@ -395,7 +397,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         sizes = run.all_gather_async(total.own_size, total.sizes, tag=tag, timeout=seconds, minimum_world=size)
         return self._begun([CallSequence(sizes, gather_elements)], [tensor], lambda _: total.give_back())
 
-    def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+    def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any) -> GroupWork:
         """Gives every member the tensors of opts.rootRank. Elastic: also if other ranks are lost."""
         with self._answering("broadcast", len(tensors)):
             self._peer(opts.rootRank)
@@ -433,7 +435,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
         return CallSequence(self._call("broadcast", opts, array, root, least=0), again)
 
-    def barrier(self, opts: Any = None) -> Work:
+    def barrier(self, opts: Any = None) -> GroupWork:
         """Ends when every member has called it."""
         opts = opts if opts is not None else dist.BarrierOptions()
         call = self._call_with_retry("barrier", opts)
@@ -462,7 +464,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             reached = f"Rank {rank} successfully reached monitoredBarrier, but received errors while waiting for "
             raise _caused(CollectiveError(f"{reached}send/recv from rank 0: {error}", error.lost), error) from error
 
-    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+    def all_gather_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> GroupWork:
         """Gives every member the tensors of all, in rank order, in one tensor."""
         opts = opts if opts is not None else torch._C._distributed_c10d.AllgatherOptions()
         with self._answering("all_gather_single"):
@@ -477,7 +479,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def allgather(
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
-    ) -> Work:
+    ) -> GroupWork:
         """Gives every member the tensors of all, a list of tensors for each that was given."""
         opts = opts if opts is not None else torch._C._distributed_c10d.AllgatherOptions()
         sources, copies = [], []
@@ -498,7 +500,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def allgather_coalesced(
         self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any = None
-    ) -> Work:
+    ) -> GroupWork:
         """Gives every member the lists of tensors of all. outputs: a list for each rank, as long as `given`."""
         with self._answering("all_gather_coalesced", len(given)):
             self._must_be(len(outputs), self.getSize(), "the list of outputs")
@@ -511,13 +513,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def all_gather_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
-    ) -> Work:
+    ) -> GroupWork:
         """all_gather_single for each pair of tensors."""
         return self._each("all_gather_single", self.all_gather_single, list(zip(outputs, given)), opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Work:
+    def reduce_scatter_single(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> GroupWork:
         """Reduces the tensors over the group; each member gets its part, in rank order."""
         opts = opts if opts is not None else dist.ReduceScatterOptions()
         with self._answering("reduce_scatter_single"):
@@ -532,7 +534,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def reduce_scatter(
         self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any = None
-    ) -> Work:
+    ) -> GroupWork:
         """Reduces lists of tensors over the group; each member gets the tensor of its rank."""
         works = []
         with self._answering("reduce_scatter", len(outputs)):
@@ -547,7 +549,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 works.append(self._reduce_scatter_uneven(output, parts, opts))
         return self._together(works)
 
-    def _reduce_scatter_uneven(self, output: torch.Tensor, parts: Sequence[torch.Tensor], opts: Any) -> Work:
+    def _reduce_scatter_uneven(self, output: torch.Tensor, parts: Sequence[torch.Tensor], opts: Any) -> GroupWork:
         """Parts of different sizes: every member gets all of them, and keeps its own."""
         opts = opts if opts is not None else dist.ReduceScatterOptions()
         sums = [part.clone() for part in parts]
@@ -556,7 +558,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def reduce_scatter_single_coalesced(
         self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None
-    ) -> Work:
+    ) -> GroupWork:
         """reduce_scatter_single for each pair of tensors."""
         return self._each("reduce_scatter_single", self.reduce_scatter_single, list(zip(outputs, given)), opts)
 
@@ -564,7 +566,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     # ---- collectives that are made of those ----
 
-    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> Work:
+    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> GroupWork:
         """Reduces each tensor over the group, on opts.rootRank only."""
         is_root = opts.rootRank == self.getRank()
         with self._answering("reduce", len({tensor.dtype for tensor in tensors})):
@@ -577,7 +579,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             calls.append(self._call("reduce", opts, given, root, results if is_root else None, op=reduction.op))
         return self._begun(calls, tensors, _giving_back(staged) if is_root else lambda _: None)
 
-    def gather(self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any) -> Work:
+    def gather(self, outputs: Sequence[Sequence[torch.Tensor]], given: Sequence[torch.Tensor], opts: Any) -> GroupWork:
         """Gives opts.rootRank the tensors of all."""
         is_root = opts.rootRank == self.getRank()
         sources, copies = [], []
@@ -604,7 +606,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
         return self._begun(calls, [target for targets in outputs for target in targets], finish)
 
-    def scatter(self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any) -> Work:
+    def scatter(self, outputs: Sequence[torch.Tensor], given: Sequence[Sequence[torch.Tensor]], opts: Any) -> GroupWork:
         """Gives each member one of the tensors of opts.rootRank."""
         is_root = opts.rootRank == self.getRank()
         sources: list[tuple[torch.Tensor | None, list[int] | None]] = []
@@ -637,7 +639,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         output_sizes: Sequence[int],
         input_sizes: Sequence[int],
         opts: Any = None,
-    ) -> Work:
+    ) -> GroupWork:
         """Sends a part of the tensor to each member, and receives one from each; sizes in rows, none: equal ones."""
         with self._answering("all_to_all_single"):
             parts = _rows_for(self.getSize(), given, input_sizes, "input")
@@ -646,7 +648,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     alltoall_base = all_to_all_single
 
-    def alltoall(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None) -> Work:
+    def alltoall(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor], opts: Any = None) -> GroupWork:
         """Sends one tensor to each member, and receives one from each; their sizes may differ."""
         opts = opts if opts is not None else dist.AllToAllOptions()
         with self._answering("all_to_all"):
@@ -666,7 +668,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     # ---- one to one ----
 
-    def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> Work:
+    def send(self, tensors: Sequence[torch.Tensor], destination: int, tag: int) -> GroupWork:
         """Sends tensors to a rank. Ends when they are there. A lost partner: CollectiveError."""
         now = self._now
         if now is not None and self._coalesced is None:
@@ -682,7 +684,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         ]
         return self._transferred(calls, tensors, lambda: None)
 
-    def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> Work:
+    def recv(self, tensors: Sequence[torch.Tensor], source: int, tag: int) -> GroupWork:
         """Receives tensors from a rank. A lost partner: CollectiveError."""
         now = self._now
         if now is not None and self._coalesced is None:
@@ -692,17 +694,19 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 return PlainTransfer(call, tensors, self._failure, members)
         return self._recv(tensors, self._peer(source), tag)
 
-    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> Work:
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int) -> GroupWork:
         """Receives tensors from whichever rank sends first; the Work tells which."""
         return self._recv(tensors, None, tag)
 
-    def _recv(self, tensors: Sequence[torch.Tensor], source: PeerId | None, tag: int) -> Work:
+    def _recv(self, tensors: Sequence[torch.Tensor], source: PeerId | None, tag: int) -> GroupWork:
         run, seconds = self.communicator, self._timeout.total_seconds()
         staged = [Staged(tensor, reads=False) for tensor in tensors]
         calls = [run.recv_async(transfer_array(one.memory), source, tag=tag, timeout=seconds) for one in staged]
         return self._transferred(calls, tensors, lambda: _giving_back(staged)([]))
 
-    def _transferred(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[], None]) -> Work:
+    def _transferred(
+        self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[], None]
+    ) -> GroupWork:
         """The Work of transfers that were just begun."""
         return self._collected(Transfer(calls, tensors, lambda _: finish(), self._failure, self._members))
 
@@ -712,7 +716,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         """The calls until _end_coalescing give one Work together."""
         self._coalesced = []
 
-    def _end_coalescing(self, device: Any) -> Work:
+    def _end_coalescing(self, device: Any) -> GroupWork:
         works, self._coalesced = self._coalesced or [], None
         return self._together(works)
 
@@ -726,7 +730,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         """Ends every collective in flight, on every member. The group remains usable."""
         self._call_abort_hooks()
         if self._now is not None:
-            self._now.place.run.abort_all("the process group was aborted")
+            self._now.participation.run.abort_all("the process group was aborted")
 
     def shutdown(self) -> None:
         """Leaves the run. Collectives in flight end first. A second call does nothing."""
@@ -736,7 +740,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
         if now is not None:
             now.end(_LEAVE_WITHIN)
         if self._former is not None:
-            self._former.place.close()
+            self._former.participation.close()
         self._next.close()
 
     def deliver(self) -> None:
@@ -768,7 +772,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
             for _ in range(calls):
                 next(self._membership.chains)
 
-    def _each(self, operation: str, begin: Callable[..., Work], pairs: Sequence[tuple[Any, Any]], opts: Any) -> Work:
+    def _each(
+        self, operation: str, begin: Callable[..., GroupWork], pairs: Sequence[tuple[Any, Any]], opts: Any
+    ) -> GroupWork:
         """One collective for each pair of tensors, as one Work."""
         works = []
         for at, (one, other) in enumerate(pairs):
@@ -818,7 +824,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
 
     def _begun(
         self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Callable[[Sequence[Result]], Any]
-    ) -> Work:
+    ) -> GroupWork:
         """The Work of calls that were just made."""
 
         def end(results: Sequence[Result]) -> None:
@@ -827,39 +833,39 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is not the
                 self._take_world(results[-1])
             finish(results)
 
-        return self._collected(Work(calls, tensors, end, self._failure))
+        return self._collected(GroupWork(calls, tensors, end, self._failure))
 
     def _take_world(self, result: Result) -> None:
         """Elastic: a committed call may have fewer contributors than the group had members."""
         if self._options.elastic and len(result.contributors) < len(self._members):
             self._adopt(result)
 
-    def _then(self, work: Work, tensors: Sequence[torch.Tensor], action: Callable[[], Any]) -> Work:
+    def _then(self, work: GroupWork, tensors: Sequence[torch.Tensor], action: Callable[[], Any]) -> GroupWork:
         """The same calls, with one more thing to do at their end."""
 
         def finish(results: Sequence[Result]) -> None:
-            work._finish(results)
+            work.finish(results)
             action()
 
-        return self._collected(Work(work._calls, tensors, finish, self._failure), instead_of=work)
+        return self._collected(GroupWork(work.calls, tensors, finish, self._failure), instead_of=work)
 
-    def _together(self, works: Sequence[Work]) -> Work:
+    def _together(self, works: Sequence[GroupWork]) -> GroupWork:
         """Several works as one."""
 
         def finish(results: Sequence[Result]) -> None:
             at = 0
             for work in works:
-                work._finish(results[at : at + len(work._calls)])
-                at += len(work._calls)
+                work.finish(results[at : at + len(work.calls)])
+                at += len(work.calls)
 
-        calls = [call for work in works for call in work._calls]
-        tensors = [tensor for work in works for tensor in work._tensors]
-        together = Work(calls, tensors, finish, self._failure)
+        calls = [call for work in works for call in work.calls]
+        tensors = [tensor for work in works for tensor in work.tensors]
+        together = GroupWork(calls, tensors, finish, self._failure)
         for work in works:
             together = self._collected(together, instead_of=work)
         return together
 
-    def _collected(self, work: Work, instead_of: Work | None = None) -> Work:
+    def _collected(self, work: GroupWork, instead_of: GroupWork | None = None) -> GroupWork:
         """Remembers a work between _start_coalescing and _end_coalescing."""
         if self._coalesced is None:
             return work

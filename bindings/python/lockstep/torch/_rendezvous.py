@@ -24,8 +24,8 @@ _LEAVING_TAKES = 1.0  # seconds at most of those for leaving, if the other ranks
 _SLICE = 0.1  # seconds after which a wait looks whether it still makes sense
 
 
-class Place:
-    """A place in a run whose ranks are those of torch.
+class Participation:
+    """Part in a run whose ranks are those of torch.
 
     store: torch's store of the group; the members meet there.
     coordinator: of the run, as lockstep.connect() takes it; None: rank 0 runs one.

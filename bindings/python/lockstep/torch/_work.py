@@ -74,7 +74,7 @@ Finish = Callable[[Sequence[Result]], None]
 Fail = Callable[[BaseException], BaseException]
 
 
-class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody who checks
+class GroupWork(dist.Work):  # type: ignore[misc]  # torch is not there for everybody who checks
     """Calls of a process group that are in flight.
 
     calls: the calls.
@@ -91,9 +91,9 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
 
     def __init__(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Finish, fail: Fail) -> None:
         super().__init__()
-        self._calls = list(calls)
-        self._tensors = list(tensors)
-        self._finish = finish
+        self.calls = list(calls)
+        self.tensors = list(tensors)
+        self.finish = finish
         self._fail = fail
         self._streams = [torch.cuda.current_stream(device) for device in {one.device for one in tensors if one.is_cuda}]
         self._ending = threading.Lock()
@@ -104,15 +104,15 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
         timeout: limit of this wait; none, or zero, for no limit.
         """
         seconds = timeout.total_seconds() if timeout is not None else 0.0
-        self._end(seconds if seconds > 0 else None)
+        self.end(seconds if seconds > 0 else None)
         if self._error is not None:
             raise self._error
         return True
 
     def is_completed(self) -> bool:
         """Whether the calls are over, however they ended. Never blocks."""
-        if not self._is_over and all(call.done() for call in self._calls):
-            self._end(None)
+        if not self._is_over and all(call.done() for call in self.calls):
+            self.end(None)
         return self._is_over
 
     def is_success(self) -> bool:
@@ -126,7 +126,7 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
     def result(self) -> list[torch.Tensor]:
         """The tensors of the call. Waits."""
         self.wait()
-        return self._tensors
+        return self.tensors
 
     def synchronize(self) -> None:
         """Waits, as there is no stream that could wait instead."""
@@ -150,7 +150,7 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
     def _outcome(self, _: Any) -> Any:
         if self._error is not None:
             raise self._error
-        return self._tensors
+        return self.tensors
 
     def _complete_future(self) -> None:
         with self._ending:
@@ -161,10 +161,10 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
             with contextlib.suppress(Exception):  # the call's error, which wait() raises itself
                 self._future.wait()
 
-    def _end(self, seconds: float | None) -> None:
+    def end(self, seconds: float | None) -> None:
         """Waits for the calls and finishes them, once; all who wait see the same end."""
         try:
-            results = [call.wait(seconds) for call in self._calls]
+            results = [call.wait(seconds) for call in self.calls]
         except WaitTimedOut:
             raise
         except Error as error:
@@ -186,10 +186,10 @@ class Work(dist.Work):  # type: ignore[misc]  # torch is not there for everybody
         with contextlib.ExitStack() as stack:
             for stream in self._streams:
                 stack.enter_context(torch.cuda.stream(stream))
-            self._finish(results)
+            self.finish(results)
 
 
-class Transfer(Work):
+class Transfer(GroupWork):
     """Sends or receives in flight. members: the ranks' ids when the calls began; not changed later."""
 
     def __init__(
@@ -205,7 +205,7 @@ class Transfer(Work):
 
     def _source_rank(self) -> int:
         """The rank that sent what was received. Waits. Torch's name."""
-        partner: PeerId = self._calls[-1].wait().partner
+        partner: PeerId = self.calls[-1].wait().partner
         return self._members.index(partner)
 
 
@@ -217,8 +217,8 @@ class PlainTransfer(Transfer):
     ) -> None:
         dist.Work.__init__(self)
         self._call = call
-        self._calls = [call]
-        self._tensors = list(tensors)
+        self.calls = [call]
+        self.tensors = list(tensors)
         self._fail = fail
         self._members = members
         self._ending = threading.Lock()
@@ -230,7 +230,7 @@ class PlainTransfer(Transfer):
         """
         if timeout is None and not self._is_over:
             try:
-                self._call._until_over()
+                _lockstep.until_over(self._call)
             except Error:  # which the call raises again
                 return super().wait()
             self._is_over = True
@@ -243,13 +243,13 @@ class PlainTransfer(Transfer):
         pass
 
 
-class EndedWork(Work):
+class EndedWork(GroupWork):
     """A call that was over before it had a Work: nobody waits for it. error: what it ended with."""
 
     def __init__(self, tensors: Sequence[torch.Tensor], error: BaseException | None) -> None:
         dist.Work.__init__(self)
-        self._calls = []
-        self._tensors = list(tensors)
+        self.calls = []
+        self.tensors = list(tensors)
         self._error = error
         self._is_over = True
         self._ending = threading.Lock()
@@ -269,11 +269,11 @@ class _Watcher:
 
     def begin_anew(self) -> None:
         """A child of fork() has no thread yet."""
-        self._works: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._works: queue.SimpleQueue[GroupWork | None] = queue.SimpleQueue()
         self._starting = threading.Lock()
         self._is_started = False
 
-    def watch(self, work: Work) -> None:
+    def watch(self, work: GroupWork) -> None:
         with self._starting:
             if not self._is_started:
                 _threads.start(self._watch, "lockstep-futures", self._end)
@@ -284,7 +284,7 @@ class _Watcher:
         works = self._works
         while (work := works.get()) is not None:
             try:
-                work._end(None)
+                work.end(None)
             except Exception:
                 _log.exception("a future could not be completed")
 
