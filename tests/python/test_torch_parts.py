@@ -23,7 +23,7 @@ from lockstep.torch._call_sequence import CallSequence, Outcome  # noqa: E402
 from lockstep.torch._coo_tensors import CooSum  # noqa: E402
 from lockstep.torch._process_group import ProcessGroup  # noqa: E402
 from lockstep.torch._rendezvous import Participation  # noqa: E402
-from lockstep.torch._store import Store, StoreServer, connect_store, keep, under  # noqa: E402
+from lockstep.torch._store import Store, StoreServer, connect_store, keep  # noqa: E402
 from lockstep.torch._tensors import Reduction, plain_array, reduction_of  # noqa: E402
 from lockstep.torch._work import Ended, GroupWork  # noqa: E402
 
@@ -45,8 +45,8 @@ def test_a_store_gives_what_was_set(server: StoreServer) -> None:
     assert not far.check(["a", "b"])
     assert keep(far, "b", "first") == "first"
     assert keep(near, "b", "second") == "first"
-    assert not under(far, "part").check(["a"])
-    under(near, "part").set("a", "2")
+    assert not far.under("part").check(["a"])
+    near.under("part").set("a", "2")
     assert far.get("part/a") == b"2"
 
 

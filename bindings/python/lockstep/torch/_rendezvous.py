@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -81,13 +82,11 @@ class Participation:
 
     def _connect(self, coordinator: str) -> None:
         connecting = self.run.connect_async(coordinator, timeout=self._left())
-        while True:
+        while not connecting.done():
             self._check()
-            try:
+            with contextlib.suppress(WaitTimedOut):
                 connecting.wait(_SLICE)
-                return
-            except WaitTimedOut:
-                pass
+        connecting.wait()
 
     def _await(self, store: Any, key: str, what: str) -> None:
         """Waits for a key without keeping the store from other threads."""

@@ -15,8 +15,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, Union
 
-import torch.distributed as dist
-
 from .. import _threads
 
 _LINE_LIMIT = 1 << 16  # bytes of a request or an answer
@@ -177,11 +175,6 @@ def connect_store(host: str, port: int, seconds: float) -> Store:
         except OSError:  # not reached this time
             if time.monotonic() > limit:
                 raise
-
-
-def under(store: Any, name: str) -> Any:
-    """The part of a store, ours or torch's, under a name."""
-    return store.under(name) if isinstance(store, Store) else dist.PrefixStore(name, store)
 
 
 def keep(store: Any, key: str, value: str) -> str:
