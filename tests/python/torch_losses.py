@@ -162,7 +162,7 @@ def dead_coordinator() -> None:
         assert "shrink" not in str(error)
     group: Any = dist.group.WORLD
     assert group.get_error() == torch._C._distributed_c10d.ErrorType.COMM_ERROR
-    closed = group._failure(lockstep.NotConnected("the communicator is closed"))
+    closed = group._calls.failure(lockstep.NotConnected("the communicator is closed"))
     assert "rank 0" not in str(closed), "only the loss of the coordinator is rank 0's"
     row("rank 0")
 

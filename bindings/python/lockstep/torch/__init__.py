@@ -67,8 +67,9 @@ from ..train import (
     by_block,
     by_bytes,
 )
+from ._failure_policy import CollectiveError
 from ._membership import ReconfigureOptions
-from ._process_group import CollectiveError, GroupOptions, ProcessGroup, monitored_barrier, reconfigurable, shrink
+from ._process_group import GroupOptions, ProcessGroup, monitored_barrier, reconfigurable, shrink
 from ._register import register
 from ._replica import Replica
 

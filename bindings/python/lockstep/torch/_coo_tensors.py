@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import torch
 
-from ..errors import Mismatch
+from ..communicator import Communicator
+from ..errors import Error, Mismatch
 from ..train.arrays import host_memory
+from ._call_sequence import CallSequence, Outcome
 from ._tensors import Reduction, as_bytes, check_reduced
+from ._work import Call
 
 _INDEX_BYTES = 8
 
 
 class CooSum:
     """The sum, or average, of one sparse tensor of each rank. Ranks exchange `own_size`, then `elements`.
+
+    A lost rank ends the exchange, also in an elastic group.
 
     tensor: this rank's tensor, on any device; it gets the sum in give_back().
     reduction: sum or avg; another one raises TypeError.
@@ -50,6 +56,17 @@ class CooSum:
         self.elements = torch.cat([as_bytes(indices), as_bytes(self._own.values().contiguous())])
         self._room = host_memory(sum(self._counts()) * self._bytes_each(), torch.uint8)
         return self.elements, self._room
+
+    def exchange(self, run: Communicator, **options: Any) -> Call:
+        """Begins the exchange. options: those of all_gather_async(), for both of its calls."""
+
+        def following(outcome: Outcome) -> Call | None:
+            if isinstance(outcome, Error) or self.elements is not None:
+                return None
+            elements, room = self.take_sizes()
+            return run.all_gather_async(elements, room, **options)
+
+        return CallSequence(run.all_gather_async(self.own_size, self.sizes, **options), following)
 
     def give_back(self) -> None:
         """After the exchange: the tensor holds the sum, added up in the order of ranks."""

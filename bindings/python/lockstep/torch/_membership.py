@@ -23,15 +23,14 @@ from ..errors import Error, PeerLost, Refused, TimedOut, Unreachable
 from ..types import OpName, PeerId
 from ._rendezvous import Participation, host_of_store, own_host
 from ._store import Store, StoreServer, connect_store, keep
-from ._work import Pending
 
 _CAME = "lockstep/came/"
 _FAILED = "lockstep/failed"  # the kind of an error, and its text
 _FAILURES: dict[str, type[Error]] = {"timed-out": TimedOut, "refused": Refused}
 _LEAVE_WITHIN = 2.0  # seconds
-_GRACE = 2.0  # seconds from a limit until a change of membership ends without an answer of the network
 _TELL_WITHIN = 1.0  # seconds
 _MOST_CALLS = 64  # whose options are kept
+_FIRST_TAG = 1 << 62  # of the group's own
 
 
 @dataclasses.dataclass
@@ -53,49 +52,70 @@ class ReconfigureOptions:
 class Membership:
     """This process's part in one membership of a group.
 
-    participation: the part in the run.
+    participation: the part in the run; `run` is its communicator.
     store: torch's store, where the members meet.
     members: the members in rank order, equal on all of them, lost ones included until the group has shrunk.
     has_sent: whether this process has sent anything to one rank.
     end_of_run: why the run is over for this process, once a call has said so.
-    chains: numbers of the calls that are made of several, equal on all members.
+    monitored: numbers of monitored barriers, equal on all members.
     send_plain, recv_plain: begin a transfer of one plain tensor; see Communicator.plain_transfers().
     """
 
-    def __init__(self, participation: Participation, store: Any, timeout: timedelta, members: Sequence[PeerId]) -> None:
+    def __init__(self, participation: Participation, store: Any, members: Sequence[PeerId]) -> None:
         self.participation = participation
+        self.run = participation.run
         self.store = store
         self.members = list(members)
         self.has_sent = False
         self.end_of_run: Error | None = None
-        self.chains = itertools.count()
-        self.send_plain, self.recv_plain = participation.run.plain_transfers()
+        self.monitored = itertools.count()
+        self.send_plain, self.recv_plain = self.run.plain_transfers()
+        self._tags = itertools.count(_FIRST_TAG)
         self._all_reduces: dict[tuple[OpName, float, int], Callable[[Any], Result]] = {}
 
-    def all_reduce(self, op: OpName, seconds: float, elastic: bool) -> Callable[[Any], Result]:
-        """The all-reduce of one array in place. elastic: among survivors; otherwise among all members."""
-        least = 0 if elastic else len(self.members)
-        call = self._all_reduces.get((op, seconds, least))
+    def peer(self, rank: int) -> PeerId:
+        """The member of a rank. Raises ValueError."""
+        if not 0 <= rank < len(self.members):
+            raise ValueError(f"rank {rank} is not in this group of {len(self.members)}")
+        return self.members[rank]
+
+    def lost(self) -> list[int]:
+        """The ranks that the run has lost."""
+        alive = set(self.run.members())
+        return [rank for rank, member in enumerate(self.members) if member not in alive]
+
+    def adopt(self, result: Result) -> None:
+        """The contributors of a committed round are the members, equal on every one of them."""
+        alive = set(result.contributors)
+        self.members = [member for member in self.members if member in alive]
+
+    def new_tag(self) -> int:
+        """A tag for a collective that is made of several calls, equal on all members."""
+        return next(self._tags)
+
+    def all_reduce(
+        self, op: OpName, seconds: float, least: Callable[[int], int], retries: bool
+    ) -> Callable[[Any], Result]:
+        """The all-reduce of one array in place. least, retries: see FailurePolicy; always the same ones."""
+        size = len(self.members)
+        call = self._all_reduces.get((op, seconds, size))
         if call is None:
-            call = self.participation.run.all_reduce_with(op=op, timeout=seconds, minimum_world=least, retry=elastic)
+            call = self.run.all_reduce_with(op=op, timeout=seconds, minimum_world=least(size), retry=retries)
             if len(self._all_reduces) >= _MOST_CALLS:
                 self._all_reduces.clear()
-            self._all_reduces[op, seconds, least] = call
+            self._all_reduces[op, seconds, size] = call
         return call
 
     def retire(self) -> None:
-        """Leaves the run, on a thread. A coordinator of this process goes on for the others; see end()."""
-        _threads.start(self._retire, "lockstep-retire")
+        """Leaves the run, on a thread. A coordinator of this process goes on for the others until it is closed."""
 
-    def _retire(self) -> None:
-        with contextlib.suppress(Error):
-            self.participation.run.abort_all("the process group was reconfigured")
-            self.participation.run.leave(timeout=_LEAVE_WITHIN)
-        self.participation.run.close()
+        def leave() -> None:
+            with contextlib.suppress(Error):
+                self.run.abort_all("the process group was reconfigured")
+                self.run.leave(timeout=_LEAVE_WITHIN)
+            self.run.close()
 
-    def end(self, others_leave_within: float) -> None:
-        """Leaves the run, after the others if the coordinator is in this process."""
-        self.participation.leave(others_leave_within)
+        _threads.start(leave, "lockstep-retire")
 
 
 def first_membership(store: Any, rank: int, size: int, timeout: timedelta, coordinator: str | None) -> Membership:
@@ -105,14 +125,14 @@ def first_membership(store: Any, rank: int, size: int, timeout: timedelta, coord
     if len(members) < size:
         participation.close()
         raise PeerLost(f"{size - len(members)} of {size} ranks were lost while the group was made")
-    return Membership(participation, store, timeout, members)
+    return Membership(participation, store, members)
 
 
-def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, what: str) -> Membership:
+def join(store: Any, rank: int, size: int, seconds: float, what: str) -> Membership:
     """All `size` processes meet, or every one of them gets the same error.
 
     store: torch's store, fresh for this change; all of them use it.
-    seconds: limit. timeout: default of the new membership's calls. what: the change, for error texts.
+    seconds: limit. what: the change, for error texts.
     Raises TimedOut, Refused.
     """
     limit = time.monotonic() + seconds
@@ -132,7 +152,7 @@ def join(store: Any, rank: int, size: int, seconds: float, timeout: timedelta, w
         except BaseException:
             participation.close()
             raise
-        return Membership(participation, store, timeout, result.contributors)
+        return Membership(participation, store, result.contributors)
     except (Error, RuntimeError, OSError) as error:
         is_late = isinstance(error, TimedOut) or time.monotonic() >= limit
         text = f"{what} timed out after {seconds:g} s" if is_late else f"{what} failed"
@@ -168,7 +188,8 @@ class NextMembership:
 
     A handle is lockstep://host:port/name: the address of that store, and the process's name in this group.
 
-    near: a host, or torch's store of the group on it, by whose network others reach this host; None: see _lighthouse().
+    near: a host, or torch's store of the group on it, by whose network others reach this host; None:
+        the host of torchft's lighthouse, which reaches all replicas.
     """
 
     def __init__(self, near: Any) -> None:
@@ -184,14 +205,15 @@ class NextMembership:
         with self._opening:
             if self._server is None or self._store is None:
                 self._server = StoreServer()
-                near = self._near or _lighthouse()
+                near = self._near or urlsplit(os.environ.get("TORCHFT_LIGHTHOUSE", "")).hostname
                 host = near if isinstance(near, str) else host_of_store(near)
                 self._store = Store(self._server, own_host(host))
             return f"lockstep://{self._store.host}:{self._server.port}/{self._name}"
 
-    def join(self, number: int, handles: Iterable[str], seconds: float, timeout: timedelta) -> Membership:
+    def join(self, number: int, handles: Iterable[str], seconds: float) -> Membership:
         """Meets the processes of the handles in the store of the first of them: all of them come, or none moves."""
-        own, wanted = self.handle(), _in_order(handles)
+        own, is_set = self.handle(), isinstance(handles, (set, frozenset))
+        wanted = sorted(handles) if is_set else list(handles)
         if own not in wanted:
             raise Refused(f"handles have {len(wanted)} members without this process, whose handle is {own}")
         if len(set(wanted)) < len(wanted):
@@ -216,7 +238,7 @@ class NextMembership:
         if refused:
             _agreed_failure(store, Refused(refused))
             raise Refused(refused)
-        return join(store, wanted.index(own), len(wanted), max(0.001, limit - time.monotonic()), timeout, what)
+        return join(store, wanted.index(own), len(wanted), max(0.001, limit - time.monotonic()), what)
 
     def close(self) -> None:
         """Ends the store."""
@@ -224,15 +246,6 @@ class NextMembership:
             if self._server is not None:
                 self._server.close()
             self._server = self._store = None
-
-
-def _lighthouse() -> str | None:
-    """The host of torchft's lighthouse, which reaches all replicas."""
-    return urlsplit(os.environ.get("TORCHFT_LIGHTHOUSE", "")).hostname
-
-
-def _in_order(handles: Iterable[str]) -> list[str]:
-    return sorted(handles) if isinstance(handles, (set, frozenset)) else list(handles)
 
 
 def _store_at(handle: str, seconds: float) -> Store:
@@ -249,46 +262,3 @@ def store_of_address(address: str, seconds: float) -> Any:
     limit = timedelta(seconds=seconds)
     store = dist.TCPStore(host.strip("[]"), int(port), is_master=False, wait_for_workers=False, timeout=limit)
     return dist.PrefixStore(prefix, store)
-
-
-class Attempt(Pending):
-    """A change of membership on a thread.
-
-    meet: joins the others; take: goes over to the new membership. Either take() has been called when wait() returns,
-    or it never is.
-    seconds: limit, after which the attempt ends even if no store answers.
-    """
-
-    def __init__(
-        self, meet: Callable[[], Membership], take: Callable[[Membership], None], seconds: float, what: str
-    ) -> None:
-        super().__init__()
-        self._meet = meet
-        self._take = take
-        self._deciding = threading.Lock()
-        self._timer = threading.Timer(seconds + _GRACE, self.give_up, (f"{what} timed out after {seconds:g} s",))
-        self._timer.daemon = True
-        self._timer.start()
-        _threads.start(self._run, "lockstep-reconfigure")
-
-    def _run(self) -> None:
-        try:
-            joined = self._meet()
-        except BaseException as error:
-            with self._deciding:
-                if not self.done():
-                    self.future.set_exception(error)
-        else:
-            with self._deciding:
-                if self.done():
-                    joined.participation.close()
-                else:
-                    self._take(joined)
-                    self.future.set_result(None)
-        self._timer.cancel()
-
-    def give_up(self, text: str) -> None:
-        """Ends the attempt, unless it is over."""
-        with self._deciding:
-            if not self.done():
-                self.future.set_exception(TimedOut(text))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
 
+from .._lockstep import Result
 from ..train.arrays import host_memory
 from ..types import OpName
+from ._work import Finish, Tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,23 +27,31 @@ class Reduction:
     factor: float | None = None
 
 
-_REDUCTIONS: tuple[tuple[Any, Reduction], ...] = (
-    (dist.ReduceOp.SUM, Reduction("sum")),
-    (dist.ReduceOp.AVG, Reduction("avg")),
-    (dist.ReduceOp.PRODUCT, Reduction("prod")),
-    (dist.ReduceOp.MIN, Reduction("min")),
-    (dist.ReduceOp.MAX, Reduction("max")),
-    (dist.ReduceOp.BAND, Reduction("band")),
-    (dist.ReduceOp.BOR, Reduction("bor")),
-    (dist.ReduceOp.BXOR, Reduction("bxor")),
+_OPS: tuple[tuple[Any, OpName], ...] = (
+    (dist.ReduceOp.SUM, "sum"),
+    (dist.ReduceOp.AVG, "avg"),
+    (dist.ReduceOp.PRODUCT, "prod"),
+    (dist.ReduceOp.MIN, "min"),
+    (dist.ReduceOp.MAX, "max"),
+    (dist.ReduceOp.BAND, "band"),
+    (dist.ReduceOp.BOR, "bor"),
+    (dist.ReduceOp.BXOR, "bxor"),
 )
+
+
+def plain_op(op: Any) -> OpName | None:
+    """The operation that torch names, if it is one without a factor."""
+    for torchs, name in _OPS:
+        if op == torchs:
+            return name
+    return None
 
 
 def reduction_of(op: Any) -> Reduction:
     """The reduction that torch names."""
-    for torchs, reduction in _REDUCTIONS:
-        if op == torchs:
-            return reduction
+    plain = plain_op(op)
+    if plain is not None:
+        return Reduction(plain)
     if op == dist.ReduceOp.PREMUL_SUM:
         _, factor = op.__getstate__()
         return Reduction("sum", float(factor))
@@ -116,6 +127,72 @@ class Staged:
         """After the call: the tensor holds what the call has left in the array."""
         if self._whole is not self._target:
             self._target.copy_(self._whole)
+
+
+class Blocks:
+    """Tensors that get the blocks of a call.
+
+    sizes: of the blocks, in bytes.
+    memory: where the call writes the blocks, one after the other, as bytes.
+    """
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._targets = [moved(tensor.detach()) for tensor in tensors]
+        self.sizes = [target.numel() * target.element_size() for target in self._targets]
+        self.memory = host_memory(sum(self.sizes), torch.uint8)
+
+    def give_back(self) -> None:
+        """After the call: the tensors hold the blocks."""
+        for target, block in zip(self._targets, self.memory.split(self.sizes)):
+            if block.numel():
+                target.copy_(block.view(target.dtype).view(target.shape))
+
+
+def giving_back(staged: Sequence[Staged | Blocks]) -> Finish:
+    """What gives back all of them when calls have ended."""
+
+    def finish(_: Sequence[Result]) -> None:
+        for one in staged:
+            one.give_back()
+
+    return finish
+
+
+def filling(
+    blocks: Sequence[Blocks], operation: str, sent: Callable[[Result], Sequence[int]] = lambda result: result.blocks
+) -> Finish:
+    """What gives back the blocks of each call. Raises ValueError if the ranks have not sent blocks of these sizes."""
+
+    def finish(results: Sequence[Result]) -> None:
+        for result, one in zip(results, blocks):
+            sizes = list(sent(result))
+            if sizes != one.sizes:
+                raise ValueError(f"{operation}: the ranks sent {sizes} bytes, and the outputs have {one.sizes}")
+            one.give_back()
+
+    return finish
+
+
+def by_dtype(staged: Sequence[Staged]) -> Iterable[list[torch.Tensor]]:
+    """The memories of each dtype."""
+    memories: dict[torch.dtype, list[torch.Tensor]] = {}
+    for one in staged:
+        memories.setdefault(one.memory.dtype, []).append(one.memory)
+    return memories.values()
+
+
+def rows_for(size: int, tensor: torch.Tensor, sizes: Sequence[int], what: str) -> list[torch.Tensor]:
+    """The rows of a tensor for each of `size` ranks. sizes: how many rows for each; none: equally many."""
+    if tensor.numel() == 0:
+        return [tensor.new_empty(0)] * size
+    rows = tensor.shape[0]
+    if sizes and (len(sizes) != size or sum(sizes) != rows):
+        raise ValueError(
+            f"the split sizes of the {what} are {list(sizes)}; allowed: {size} sizes that add up to its {rows} rows"
+        )
+    if not sizes and rows % size != 0:
+        raise ValueError(f"the {what} has {rows} rows, which are no equal parts for {size} ranks: give split sizes")
+    return list(tensor.split(list(sizes) if sizes else rows // size))
 
 
 def array_of(memory: torch.Tensor) -> Any:

@@ -8,7 +8,6 @@ import os
 import queue
 import threading
 from collections.abc import Sequence
-from concurrent import futures
 from datetime import timedelta
 from typing import Any, Callable, Protocol
 
@@ -50,27 +49,8 @@ class Ended:
         return self._outcome
 
 
-class Pending:
-    """A call that a thread of this package works on.
-
-    future: holds its end.
-    """
-
-    def __init__(self) -> None:
-        self.future: futures.Future[Any] = futures.Future()
-
-    def done(self) -> bool:
-        """Whether it is over."""
-        return self.future.done()
-
-    def wait(self, timeout: float | None = None) -> Any:
-        """Waits at most so many seconds; raises what the call ended with, or WaitTimedOut."""
-        if not futures.wait([self.future], timeout).done:
-            raise WaitTimedOut("the call is still in flight")
-        return self.future.result()
-
-
-Finish = Callable[[Sequence[Result]], None]
+Tensors = Sequence[torch.Tensor]
+Finish = Callable[[Sequence[Result]], object]
 Fail = Callable[[BaseException], BaseException]
 
 
@@ -82,6 +62,7 @@ class GroupWork(dist.Work):  # type: ignore[misc]  # torch is not there for ever
     finish: what happens once all calls have succeeded, before a waiter goes on: copies into the caller's tensors. On a
         CUDA device copies come behind what the caller had begun there in its stream, whichever thread makes them.
     fail: makes the exception for an error of a call.
+    members: of a send or a recv: the ranks' ids when the calls began; not changed later.
     """
 
     _error: BaseException | None = None
@@ -89,12 +70,15 @@ class GroupWork(dist.Work):  # type: ignore[misc]  # torch is not there for ever
     _future: torch.futures.Future[Any] | None = None
     _started: torch.futures.Future[Any] | None = None
 
-    def __init__(self, calls: Sequence[Call], tensors: Sequence[torch.Tensor], finish: Finish, fail: Fail) -> None:
+    def __init__(
+        self, calls: Sequence[Call], tensors: Tensors, finish: Finish, fail: Fail, members: Sequence[PeerId] = ()
+    ) -> None:
         super().__init__()
         self.calls = list(calls)
         self.tensors = list(tensors)
         self.finish = finish
         self._fail = fail
+        self._members = members
         self._streams = [torch.cuda.current_stream(device) for device in {one.device for one in tensors if one.is_cuda}]
         self._ending = threading.Lock()
 
@@ -127,6 +111,11 @@ class GroupWork(dist.Work):  # type: ignore[misc]  # torch is not there for ever
         """The tensors of the call. Waits."""
         self.wait()
         return self.tensors
+
+    def _source_rank(self) -> int:
+        """The rank that sent what was received. Waits. Torch's name."""
+        partner: PeerId = self.calls[-1].wait().partner
+        return self._members.index(partner)
 
     def synchronize(self) -> None:
         """Waits, as there is no stream that could wait instead."""
@@ -189,32 +178,10 @@ class GroupWork(dist.Work):  # type: ignore[misc]  # torch is not there for ever
             self.finish(results)
 
 
-class Transfer(GroupWork):
-    """Sends or receives in flight. members: the ranks' ids when the calls began; not changed later."""
-
-    def __init__(
-        self,
-        calls: Sequence[Call],
-        tensors: Sequence[torch.Tensor],
-        finish: Finish,
-        fail: Fail,
-        members: Sequence[PeerId],
-    ) -> None:
-        super().__init__(calls, tensors, finish, fail)
-        self._members = members
-
-    def _source_rank(self) -> int:
-        """The rank that sent what was received. Waits. Torch's name."""
-        partner: PeerId = self.calls[-1].wait().partner
-        return self._members.index(partner)
-
-
-class PlainTransfer(Transfer):
+class PlainTransfer(GroupWork):
     """A send or a recv of one tensor of the CPU: nothing remains to be done at its end. Small ones are frequent."""
 
-    def __init__(
-        self, call: _lockstep.Work, tensors: Sequence[torch.Tensor], fail: Fail, members: Sequence[PeerId]
-    ) -> None:
+    def __init__(self, call: _lockstep.Work, tensors: Tensors, fail: Fail, members: Sequence[PeerId]) -> None:
         dist.Work.__init__(self)
         self._call = call
         self.calls = [call]
@@ -246,7 +213,7 @@ class PlainTransfer(Transfer):
 class EndedWork(GroupWork):
     """A call that was over before it had a Work: nobody waits for it. error: what it ended with."""
 
-    def __init__(self, tensors: Sequence[torch.Tensor], error: BaseException | None) -> None:
+    def __init__(self, tensors: Tensors, error: BaseException | None) -> None:
         dist.Work.__init__(self)
         self.calls = []
         self.tensors = list(tensors)
