@@ -37,36 +37,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import train
 from .._renamed import renamed
-from ..train import (
-    DESLOC,
-    SGD,
-    Averaging,
-    Contribution,
-    DataParallel,
-    DeMo,
-    Desync,
-    DiLoCo,
-    DPLoRA,
-    Exchange,
-    FedAvg,
-    Gathering,
-    JustOneByte,
-    LocalSGD,
-    LocalTraining,
-    Nesterov,
-    OuterOptimizer,
-    Round,
-    RunSampler,
-    SketchedSGD,
-    SparseLoCo,
-    StepInfo,
-    Strategy,
-    StreamingDiLoCo,
-    Wire,
-    by_block,
-    by_bytes,
-)
+from ..train import *  # noqa: F403  # a program needs one import
 from ._failure_policy import CollectiveError
 from ._membership import ReconfigureOptions
 from ._process_group import GroupOptions, ProcessGroup, monitored_barrier, reconfigurable, shrink
@@ -74,43 +47,17 @@ from ._register import register
 from ._replica import Replica
 
 __all__ = [
-    "DESLOC",
-    "SGD",
-    "Averaging",
     "CollectiveError",
-    "Contribution",
-    "DPLoRA",
-    "DataParallel",
-    "DeMo",
-    "Desync",
-    "DiLoCo",
-    "Exchange",
-    "FedAvg",
-    "Gathering",
     "GroupOptions",
-    "JustOneByte",
-    "LocalSGD",
-    "LocalTraining",
-    "Nesterov",
-    "OuterOptimizer",
     "ProcessGroup",
     "ReconfigureOptions",
     "Replica",
-    "Round",
-    "RunSampler",
-    "SketchedSGD",
-    "SparseLoCo",
-    "StepInfo",
-    "Strategy",
-    "StreamingDiLoCo",
-    "Wire",
-    "by_block",
-    "by_bytes",
     "monitored_barrier",
     "reconfigurable",
     "register",
     "shrink",
 ]
+__all__ += train.__all__
 
 
 if not TYPE_CHECKING:
