@@ -548,7 +548,10 @@ class Communicator:
     def all_reduce_with(
         self, *, op: Op | OpName, timeout: float | None, minimum_world: int, retry: bool
     ) -> Callable[[Array], Result]:
-        """all_reduce() of one array in memory of the CPU, in place. Reads its options once, for many equal calls."""
+        """all_reduce() of one array in memory of the CPU, in place, for many equal calls.
+
+        op, timeout, minimum_world, retry: those of all_reduce(), read once.
+        """
         options = _all_reduce_options(op, 0, timeout, minimum_world, retry, "native", "native", None, "auto")
         native = self._native
         return lambda array: native.all_reduce(array, None, None, options)
