@@ -11,6 +11,8 @@ from typing import Any
 
 import lockstep
 import pytest
+from lockstep import _lockstep
+from lockstep._call_options import AllReduceOptions
 from support import IN_TIME, Meeting, Peers, at_each_rank, says, until
 
 LOCAL: dict[str, Any] = {"listen_host": "127.0.0.1"}
@@ -193,3 +195,7 @@ def test_waiting_peers_are_counted(coordinator: lockstep.Coordinator, alone: loc
     finally:
         newcomer.close()
     until(lambda: alone.pending == 0)
+
+
+def test_the_native_part_reads_the_options_of_an_all_reduce_in_their_order() -> None:
+    assert list(AllReduceOptions._fields) == _lockstep.constants()["all_reduce_options"]

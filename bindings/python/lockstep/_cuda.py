@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ._call_options import AllReduceOptions
 from ._lockstep import Communicator, Result, Work
 from .errors import ArrayError, DeviceArray, InvalidArgument
 
@@ -17,13 +18,13 @@ PIECE_BYTES = 16 << 20  # the copy of a piece takes about a millisecond over PCI
 MOST_IN_FLIGHT = 16
 
 
-def all_reduce(native: Communicator, array: Any, out: Any, residual: Any, options: tuple[Any, ...]) -> Result:
+def all_reduce(native: Communicator, array: Any, out: Any, residual: Any, options: AllReduceOptions) -> Result:
     """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for arrays that cannot be staged."""
     try:
         tensors, outs = _arguments(array, out, residual)
     except Exception as error:
         for _ in range(_pieces(array)):  # each piece is a call of the other members
-            native.refuse("all_reduce", options[1], str(error))
+            native.refuse("all_reduce", options.tag, str(error))
         raise
     import torch
 
@@ -130,7 +131,7 @@ def _copied(tensors: Sequence[Any], staged: Any, stream: Any) -> Iterator[tuple[
         yield staged[begin:offset], stream.record_event()
 
 
-def _reduce_pieces(native: Communicator, pieces: Sequence[tuple[Any, Any]], options: tuple[Any, ...]) -> list[Result]:
+def _reduce_pieces(native: Communicator, pieces: Sequence[tuple[Any, Any]], options: AllReduceOptions) -> list[Result]:
     """Starts the call of each piece as soon as the piece is in host memory. Calls of one tag meet in order.
 
     Starts all calls, also after a failure, because other peers count the calls of the tag. Raises the first failure.

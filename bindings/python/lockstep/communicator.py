@@ -24,6 +24,7 @@ from typing import (
 
 from . import _cuda, _lockstep
 from ._arguments import path_of, shown
+from ._call_options import AllReduceOptions
 from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
@@ -1167,8 +1168,8 @@ def _all_reduce_options(
     down: WireFormat | WireFormatName,
     weight: float | None,
     algorithm: Algorithm | AlgorithmName,
-) -> tuple[Any, ...]:
-    return (
+) -> AllReduceOptions:
+    return AllReduceOptions(
         number_of(OPS, op, "op"),
         tag,
         timeout,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/python/native/call_options.h"
 #include "bindings/python/native/error.h"
 #include "bindings/python/native/gil.h"
 #include "bindings/python/native/options.h"
@@ -229,7 +230,7 @@ struct AllReduce {
   std::vector<void*> residuals;
   Loans loans;
 
-  // `options`: (op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+  // `options`: lockstep/_call_options.py's AllReduceOptions.
   AllReduce(const py::object& array, const py::object& out, const py::object& residual, const py::tuple& options) {
     const bool in_place = out.is_none();
     std::vector<Array>& arrays = loans.arrays;
@@ -252,16 +253,16 @@ struct AllReduce {
     add_residuals(residual, is_list(array));
     for (Array& more : outs) arrays.push_back(std::move(more));
 
-    args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[0]));
-    read_common(options, 1, args);
-    args.no_retry = to_flag(options[4], "retry") ? 0 : 1;
-    args.up = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[5]));
-    args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[6]));
-    if (const py::object weight = options[7]; !weight.is_none()) {
+    args.op = static_cast<lockstep_op>(py::cast<unsigned>(options[kOp]));
+    read_common(options, kTag, args);
+    args.no_retry = to_flag(options[kRetry], "retry") ? 0 : 1;
+    args.up = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[kUp]));
+    args.down = static_cast<lockstep_wire_format>(py::cast<unsigned>(options[kDown]));
+    if (const py::object weight = options[kWeight]; !weight.is_none()) {
       args.weighted = 1;
       args.weight = to_double(weight, "weight");
     }
-    args.algorithm = static_cast<lockstep_algorithm>(py::cast<unsigned>(options[8]));
+    args.algorithm = static_cast<lockstep_algorithm>(py::cast<unsigned>(options[kAlgorithm]));
     if (is_list(array)) {
       args.tensors = tensors.data();
       args.tensors_count = tensors.size();
@@ -544,12 +545,13 @@ void define_collectives(py::class_<Communicator>& c) {
   c.def("all_reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& residual,
                          const py::tuple& options) {
     auto call = self.reading(
-        "all_reduce", options[1], [&] { return AllReduce(array, out, residual, options); }, true);
+        "all_reduce", options[kTag], [&] { return AllReduce(array, out, residual, options); }, true);
     return self.run(&lockstep_all_reduce, call.args, std::move(call.loans));
   });
   c.def("all_reduce_async", [](const py::object& self, const py::object& array, const py::object& out,
                                const py::object& residual, const py::tuple& options) {
-    auto call = from(self).reading("all_reduce", options[1], [&] { return AllReduce(array, out, residual, options); });
+    auto call =
+        from(self).reading("all_reduce", options[kTag], [&] { return AllReduce(array, out, residual, options); });
     return from(self).start(&lockstep_all_reduce_async, call.args, std::move(call.loans), self);
   });
   c.def("reduce_scatter",

@@ -3,6 +3,7 @@
 
 #include "bindings/python/native/array.h"
 #include "bindings/python/native/call.h"
+#include "bindings/python/native/call_options.h"
 #include "bindings/python/native/communicator.h"
 #include "bindings/python/native/coordinator.h"
 #include "bindings/python/native/error.h"
@@ -41,6 +42,9 @@ py::dict constants() {
     sizes.append(lockstep_data_type_size(static_cast<lockstep_data_type>(i)));
   }
   out["data_type_sizes"] = sizes;
+  py::list fields;
+  for (const char* field : lockstep::python::kAllReduceFields) fields.append(field);
+  out["all_reduce_options"] = fields;
   return out;
 }
 
