@@ -1,5 +1,5 @@
-// Who may reach a coordinator, and by which proof: run tokens (token_access.h), certificates of an authority of the
-// user's own (certificate_access.h), or nothing at all.
+// The peers that may reach a coordinator, and the proof of each: run tokens (token_access.h), certificates of an
+// authority of the user's own (certificate_access.h), or nothing at all.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct AccessOptions {
   std::string token_file;                // created if there is none; empty: one token, kept in memory
   std::vector<std::string> advertised;   // "host:port" or "host" in tokens; empty: the addresses that are listened on
   bool insecure = false;                 // no TLS, and everybody may join
-  tls::CertificateFiles certificates{};  // instead of tokens: who has one of this authority may join
+  tls::CertificateFiles certificates{};  // instead of tokens: a peer with one of this authority may join
 };
 
 // This class itself asks for no proof. Not thread-safe.

@@ -18,7 +18,7 @@ inline constexpr std::size_t kFlightBytes = std::size_t{8} << 20U;
 // "FOLDER/lockstep-0123abcd.rec"; empty without a folder.
 std::string flight_path(const std::string& folder, PeerId peer);
 
-// Why no recording can be written into this folder, in words; nothing: a file was created there, and removed.
+// The reason why no recording can be written into this folder, or nullopt after a file was created there, and removed.
 std::optional<std::string> unwritable_folder(const std::string& folder);
 // The same for a recording with this name.
 std::optional<std::string> unwritable_file(const std::string& file);

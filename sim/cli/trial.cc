@@ -65,7 +65,7 @@ class Counter final : public Witness {
   std::set<std::tuple<CohortId, GroupId, Tag, std::uint32_t>> rounds_;
 };
 
-// The last line of the child's output is its report; its stderr comes through the same pipe.
+// The last line of the child's output is its report; its stderr arrives by the same pipe.
 [[noreturn]] void run_here(const Plan& plan, Seen& seen, int out) {
   ::dup2(out, STDERR_FILENO);
   Counter counter(seen);

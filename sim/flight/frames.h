@@ -10,7 +10,7 @@
 
 namespace lockstep::sim {
 
-// One frame at the front of these bytes, taken off; nothing: there is none that is whole.
+// Takes one frame off the front of these bytes; nullopt if there is none that is whole.
 inline std::optional<wire::Message> take_frame(std::span<const std::byte>& bytes) {
   if (bytes.size() < wire::kHeaderBytes) return std::nullopt;
   const auto header = wire::decode_header(bytes.first<wire::kHeaderBytes>());

@@ -41,7 +41,7 @@ struct Difference {
   Duration at;
   std::string what;  // the part that differs
   std::string given;
-  std::optional<std::uint32_t> expected;  // hash; nothing: no effects
+  std::optional<std::uint32_t> expected;  // hash; nullopt: no effects
   std::optional<std::uint32_t> actual;
   std::vector<std::string> effects;  // of the machine, now
 };

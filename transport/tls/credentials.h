@@ -72,7 +72,7 @@ class Credentials {
 
   // ---- of a dialler ----
 
-  // The only key that a stream to the coordinator may show; nothing: any, or that of a certificate.
+  // The only key that a stream to the coordinator may show; nullopt: any, or that of a certificate.
   [[nodiscard]] const std::optional<io::KeyDigest>& coordinator_key() const { return coordinator_key_; }
   struct Token {
     io::TokenId id;

@@ -129,7 +129,7 @@ class _FrequencyRounds(SparseRounds):
     def step_with_peers(self, fragment: Fragment) -> bool:
         """See GatherRounds."""
         held, theta, error = HostParameters(fragment), fragment.theta, self.error
-        gradients = _Gradients(fragment)
+        gradients = _StripGradients(fragment)
         decay, lr = float(np.float32(self._decay)), float(np.float32(self._signs.lr))
         tiled = list(self._tiles.values())
 
@@ -167,7 +167,7 @@ class _FrequencyRounds(SparseRounds):
         return has_newcomers
 
 
-class _Gradients:
+class _StripGradients:
     """The gradients of a fragment as native code reads them."""
 
     def __init__(self, fragment: Fragment) -> None:

@@ -36,8 +36,7 @@ class SampleAllocation:
     @property
     def used(self) -> int:
         """Number of positions that are used up: those of contributions that are in a result."""
-        allocated = [one for slices in self._rounds for ranges in slices.values() for one in ranges]
-        return self.cursor - sum(end - begin for begin, end in [*self._free, *allocated])
+        return self.cursor - sum(end - begin for begin, end in [*self._free, *self._allocated()])
 
     def allocate(self, members: Sequence[bytes], count: int) -> None:
         """Gives each of the members that has no slice of the current round one of `count` positions, in this order."""
@@ -75,10 +74,7 @@ class SampleAllocation:
 
     def free_of(self) -> list[Range]:
         """Positions below the cursor that are not used up."""
-        whole = SampleAllocation()
-        whole.load(self.save())
-        whole.forget_rounds()
-        return whole._free
+        return _merged([*self._free, *self._allocated()])
 
     def begin_at(self, cursor: int, free: Sequence[Range]) -> None:
         """Sets what is used up: everything below the cursor that is not free."""
@@ -133,13 +129,22 @@ class SampleAllocation:
         return taken
 
     def _give_back(self, ranges: Sequence[Range]) -> None:
-        merged: list[Range] = []
-        for begin, end in sorted([*self._free, *ranges]):
-            if merged and merged[-1][1] == begin:
-                merged[-1] = (merged[-1][0], end)
-            else:
-                merged.append((begin, end))
-        self._free = merged
+        self._free = _merged([*self._free, *ranges])
+
+    def _allocated(self) -> list[Range]:
+        """The slices of all members and open rounds."""
+        return [one for slices in self._rounds for ranges in slices.values() for one in ranges]
+
+
+def _merged(ranges: Sequence[Range]) -> list[Range]:
+    """The same positions, sorted; ranges that meet are one."""
+    merged: list[Range] = []
+    for begin, end in sorted(ranges):
+        if merged and merged[-1][1] == begin:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((begin, end))
+    return merged
 
 
 def positions_in(ranges: Sequence[Range], begin: int, count: int) -> Ints:
