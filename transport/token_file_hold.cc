@@ -6,33 +6,44 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "core/base/text.h"
 #include "transport/forks.h"
 #include "transport/whole_file.h"
 
 namespace lockstep::transport {
+namespace {
+
+// A coordinator that was killed a moment ago, and restarted, may still be ending.
+constexpr std::chrono::milliseconds kPatience(1000);
+constexpr std::chrono::milliseconds kPause(5);
+
+}  // namespace
 
 TokenFileHold::TokenFileHold(int descriptor) : descriptor_(descriptor), process_(process_number()) { own(descriptor); }
 
 Result<std::unique_ptr<TokenFileHold>> TokenFileHold::take(const std::string& path) {
   watch_forks();
   const std::string lock_file = behind_links(path) + ".lock";
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
   const auto cannot = [&](const std::string& why) {
     return Error{Status::kInvalidArgument, fmt::format("token file {}: {}", plain(path), why)};
   };
-  const ForkLock lock;  // a child of fork() closes its copy of the descriptor
-  const int file = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
-  if (file < 0) return cannot(fmt::format("{} cannot be opened: {}", plain(lock_file), system_says()));
-  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) continue;
-    const std::string why =
-        errno == EWOULDBLOCK ? "another coordinator uses it: stop that coordinator, or give this one a file of its own"
-                             : "it cannot be locked: " + system_says();
+  for (;; std::this_thread::sleep_for(kPause)) {
+    const ForkLock lock;  // a child of fork() closes its copy of the descriptor
+    const int file = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    if (file < 0) return cannot(fmt::format("{} cannot be opened: {}", plain(lock_file), system_says()));
+    if (::flock(file, LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<TokenFileHold>(new TokenFileHold(file));
+    const int error = errno;
+    const std::string says = system_says();
     ::close(file);
-    return cannot(why);
+    if (error == EINTR) continue;
+    if (error != EWOULDBLOCK) return cannot("it cannot be locked: " + says);
+    if (std::chrono::steady_clock::now() >= limit)
+      return cannot("another coordinator uses it: stop that coordinator, or give this one a file of its own");
   }
-  return std::unique_ptr<TokenFileHold>(new TokenFileHold(file));
 }
 
 TokenFileHold::~TokenFileHold() {

@@ -13,7 +13,7 @@ namespace lockstep::transport {
 
 class TokenFileHold {
  public:
-  // Never waits. The error names the token file: another coordinator holds it, or it cannot be locked.
+  // Waits a second at most. The error names the token file: another coordinator holds it, or it cannot be locked.
   static Result<std::unique_ptr<TokenFileHold>> take(const std::string& path);
   ~TokenFileHold();
   TokenFileHold(const TokenFileHold&) = delete;
