@@ -17,8 +17,8 @@ namespace lockstep::transport {
 namespace {
 
 // A coordinator that was killed a moment ago, and restarted, may still be ending.
-constexpr std::chrono::milliseconds kPatience(1000);
-constexpr std::chrono::milliseconds kPause(5);
+constexpr std::chrono::milliseconds kHoldPatience(1000);
+constexpr std::chrono::milliseconds kHoldPause(5);
 
 }  // namespace
 
@@ -27,11 +27,11 @@ TokenFileHold::TokenFileHold(int descriptor) : descriptor_(descriptor), process_
 Result<std::unique_ptr<TokenFileHold>> TokenFileHold::take(const std::string& path) {
   watch_forks();
   const std::string lock_file = behind_links(path) + ".lock";
-  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  const auto limit = std::chrono::steady_clock::now() + kHoldPatience;
   const auto cannot = [&](const std::string& why) {
     return Error{Status::kInvalidArgument, fmt::format("token file {}: {}", plain(path), why)};
   };
-  for (;; std::this_thread::sleep_for(kPause)) {
+  for (;; std::this_thread::sleep_for(kHoldPause)) {
     const ForkLock lock;  // a child of fork() closes its copy of the descriptor
     const int file = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     if (file < 0) return cannot(fmt::format("{} cannot be opened: {}", plain(lock_file), system_says()));
