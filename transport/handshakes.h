@@ -51,7 +51,7 @@ class HandshakePace {
 // Not thread-safe: used by the thread that runs `io` only.
 class Handshakes {
  public:
-  static constexpr std::uint32_t kPlaces = 128;
+  static constexpr std::uint32_t kPlaces = 256;
   static constexpr Duration kPatience = seconds(3);
 
   Handshakes(asio::io_context& io, const Log& log) : timer_(io), events_(log) {}
