@@ -41,6 +41,7 @@ import sys
 import lockstep.train
 assert "lockstep.torch" not in sys.modules
 import lockstep.torch
+assert len(set(lockstep.torch.__all__)) == len(lockstep.torch.__all__)
 assert set(lockstep.train.__all__) < set(lockstep.torch.__all__)
 for name in lockstep.train.__all__:
     assert getattr(lockstep.torch, name) is getattr(lockstep.train, name)
