@@ -173,6 +173,8 @@ class Streams {
   void refuse(FarEnd& end, std::string why = {}, io::CloseReason reason = io::CloseReason::kRefused) {
     if (!end.open_) close(end, reason, std::move(why));
   }
+  // The other side of an open stream refuses what this side has proved: a certificate is judged after the handshake.
+  void reject(FarEnd& end, std::string why) { close(end, io::CloseReason::kRejected, std::move(why)); }
   // Dialled by the machine and neither opened nor refused.
   [[nodiscard]] std::vector<FarEnd*> dialling() const {
     std::vector<FarEnd*> ends;

@@ -168,7 +168,6 @@ void Session::on_opened(const io::Opened& in, Instant now) {
   if (state_ != State::kDialling) return;
   state_ = State::kGreeting;
   answers_.connected = true;
-  answers_.rejected = false;
   since_ = now;
   next_timer_ = now + options_.dial_timeout;
   wire::Join join;

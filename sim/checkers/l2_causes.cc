@@ -536,8 +536,9 @@ bool Causes::excuse(const JudgedRound& round) const {
     case Status::kRefused:
     case Status::kTooManyInFlight:
     case Status::kOutOfMemory:
-    case Status::kProtocolError:
     case Status::kInternal: return false;
+    case Status::kProtocolError:  // rule 67: with the run of its caller; lost() has judged that
+      return excuses_.life(round.call.process).lost.has_value() && is_for_stops(round.outcome.text);
   }
   LOCKSTEP_UNREACHABLE();
 }

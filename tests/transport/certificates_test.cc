@@ -88,7 +88,9 @@ TEST_F(Certificates, AnotherAuthoritysMemberIsRefusedByBothSides) {
   tls::CertificateFiles files = other.sign("b", "DNS:b.example");
   EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("certificate of the other side is refused"));
   files.authority = folder / "ours.pem";  // trusts the coordinator, which does not trust it
-  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("unknown CA"));
+  const Joined refused = join(files, kMustEnd);
+  EXPECT_EQ(refused.outcome.status, Status::kRefused);  // at once
+  EXPECT_THAT(refused.outcome.text, HasSubstr("unknown CA"));
   EXPECT_EQ(server->snapshot().admitted, 0U);
 }
 
@@ -104,11 +106,13 @@ TEST_F(Certificates, ARevokedCertificateIsRefusedOnceTheListSaysSo) {
   const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
   EXPECT_EQ(join(files).outcome.status, Status::kOk);
   authority.revoke_last(1);
-  std::string text;
+  transport::Outcome last;
   do {  // the coordinator looks at its files several times a second
-    text = join(files, kInVain).outcome.text;
-  } while (text.empty() || text.find("was revoked") != std::string::npos);  // it was evicted, having joined just before
-  EXPECT_THAT(text, HasSubstr("certificate revoked"));
+    last = join(files).outcome;
+  } while (last.text.empty() ||
+           last.text.find("was revoked") != std::string::npos);  // evicted, having joined just before
+  EXPECT_EQ(last.status, Status::kRefused);
+  EXPECT_THAT(last.text, HasSubstr("certificate revoked"));
 }
 
 TEST_F(Certificates, ARevokedCertificateEndsItsPeerWithinASecondAndTheRunGoesOn) {

@@ -169,6 +169,22 @@ TEST_F(SeveralAddresses, AConnectEndsAtOnceWhenAllShowAnotherKey) {
   }
 }
 
+TEST_F(SeveralAddresses, AConnectEndsAtOnceWhenAllRefuseItsCertificateAfterTheHandshake) {
+  seeker.is_refused();
+  seeker.pause();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(seeker.me.run_over);
+    FarEnd& end = *seeker.me.streams.dialling().front();
+    seeker.me.streams.open(end);
+    seeker.me.run();
+    seeker.me.streams.reject(end, "certificate revoked");
+    seeker.me.run();
+  }
+  ASSERT_TRUE(seeker.me.run_over);
+  EXPECT_EQ(seeker.me.run_over->status, Status::kRefused);
+  EXPECT_NE(seeker.me.run_over->text.find("certificate revoked"), std::string::npos) << seeker.me.run_over->text;
+}
+
 TEST_F(SeveralAddresses, TryingGoesOnWhileOneDoesNotAnswer) {
   seeker.is_refused();
   for (int i = 0; i < 3; ++i) {
