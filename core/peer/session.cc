@@ -255,6 +255,7 @@ void Session::on_refused(const wire::Refused& refused, Instant now, Effects& out
     return over(refused.status, "the coordinator at '" + coordinator_ + "' refused: " + refused.text, now, out);
   }
   answers_.refused = true;
+  answers_.rejected = false;
   next_timer_ = kNever;
   note_failed_dial("refused: " + refused.text);
   channel_->close(out);  // on_closed() goes on
