@@ -81,7 +81,8 @@ Result<Destination> parse(std::string_view text, const Protection& protection) {
     const std::string name(text.substr(kVariablePrefix.size()));
     const char* const value = std::getenv(name.c_str());
     if (value == nullptr || *value == '\0') {
-      return bad_coordinator(fmt::format("the variable {} is not set: export it with a run token or host:port", name));
+      return bad_coordinator(
+          fmt::format("the variable {} is not set, or empty: export it with a run token or host:port", name));
     }
     if (std::string_view(value).starts_with(kVariablePrefix)) {
       return bad_coordinator(

@@ -3,6 +3,7 @@
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <string>
@@ -32,6 +33,7 @@ class Authority {
     write(stem + ".key", [&](std::FILE* file) {
       return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
     });
+    ::chmod((folder_ / (stem + ".key")).c_str(), 0600);
     return {folder_ / (stem + ".pem"), folder_ / (stem + ".key"), folder_ / (name_ + ".pem"), {}};
   }
 

@@ -94,6 +94,15 @@ TEST_F(Certificates, AnotherAuthoritysMemberIsRefusedByBothSides) {
   EXPECT_EQ(server->snapshot().admitted, 0U);
 }
 
+TEST_F(Certificates, APrivateKeyThatEverybodyReadsIsRefused) {
+  start("IP:127.0.0.1");
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  ASSERT_EQ(::chmod(files.private_key.c_str(), 0644), 0);
+  const Outcome outcome = join(files).outcome;
+  EXPECT_EQ(outcome.status, Status::kInvalidArgument);
+  EXPECT_THAT(outcome.text, HasSubstr("every user of this machine can read it: chmod o-rwx " + files.private_key));
+}
+
 TEST_F(Certificates, ACoordinatorMustHaveTheCertificateOfItsHost) {
   start("DNS:elsewhere.example");
   EXPECT_THAT(join(authority.sign("a", "DNS:a.example"), kInVain).outcome.text,

@@ -3,6 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -60,6 +61,11 @@ Error unusable(const std::string& file, std::string_view what) {
           "cannot use " + (file.empty() ? "''" : file) + " as " + std::string(what) + ": " + take_error()};
 }
 
+bool everybody_reads(const std::string& file) {
+  struct stat found {};
+  return ::stat(file.c_str(), &found) == 0 && (found.st_mode & S_IRWXO) != 0;
+}
+
 bool add_revocations(SSL_CTX* context, const std::string& file) {
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
   X509_LOOKUP* const lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
@@ -79,6 +85,11 @@ Result<Credentials> Credentials::from(const CertificateFiles& files, Of whom, st
     return unusable(files.certificate, "certificate");
   }
   SSL_CTX_set_default_passwd_cb(c, [](char*, int, int, void*) { return 0; });  // never asks on the terminal
+  if (everybody_reads(files.private_key)) {
+    return Error{Status::kInvalidArgument, "private key " + files.private_key +
+                                               ": every user of this machine can read it: chmod o-rwx " +
+                                               files.private_key};
+  }
   if (SSL_CTX_use_PrivateKey_file(c, files.private_key.c_str(), SSL_FILETYPE_PEM) != 1) {
     return unusable(files.private_key, "private key of " + files.certificate);
   }

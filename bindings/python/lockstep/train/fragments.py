@@ -48,7 +48,9 @@ def by_block(layers: int = 3, pattern: Literal["strided", "sequential"] = "strid
 
 
 def by_bytes(limit: int) -> Cut:
-    """Fragments of parameters that follow each other, of at most `limit` bytes as float32, or of one parameter.
+    """Fragments of parameters that follow each other, of at most `limit` bytes as float32.
+
+    A parameter that is larger is a fragment of its own.
 
     Raises ValueError.
     """

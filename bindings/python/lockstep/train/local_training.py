@@ -40,8 +40,10 @@ class LocalTraining(Strategy):
     wire: of an Averaging: a lockstep.train.Wire without error feedback, or a wire format for both ways.
     run, model, inner, minimum_world, check_every: a run or None, the module, its optimizer or several, a least number
         of members, and outer steps between two comparisons of hashes; LocalSGD tells more.
-    Errors are those of every strategy. An error that apply() raises leaves the parameters as apply() has left them, so
-    it must check before it changes something, and raise on all peers alike.
+    Errors are those of every strategy. Desync also comes from an array that apply() changes, and state() does not
+    return.
+    An error that apply() raises leaves the parameters as apply() has left them, so it must check before it changes
+    something, and raise on all peers alike.
     Raises ValueError, TypeError.
 
     Example:

@@ -103,7 +103,8 @@ class Strategy:
     def global_state_dict(self) -> dict[str, Any]:
         """A copy of the shared state: "parameters", "momentum" and "model" (tensors by name), counters, "samplers".
 
-        Some strategies add entries of their own. The tensors lie in the memory of the host. Call wait() before, so that
+        Some strategies add entries: "optimizer" (DataParallel), "moments" (DESLOC), "exchange" (LocalTraining) and
+        "spent" (DPLoRA). The tensors lie in the memory of the host. Call wait() before, so that
         nothing is in flight.
         """
         return {**self._training.state_dict(), "samplers": self._loop.samplers.states()}

@@ -29,7 +29,8 @@ class StreamingDiLoCo(Strategy):
     overlapping communication: Towards a Distributed Free Lunch", 2025.
 
     inner_steps: steps from one reduction of a fragment to its next; a multiple of the number of fragments.
-    fragments: how the model is cut: by_block(), by_bytes(), or a function from the model to lists of names.
+    fragments: how the model is cut: by_block(), by_bytes(), or a function from the model to lists of names. Default:
+        by_block().
     tau: steps from the begin of a reduction to its end, at least 0, less than inner_steps / (number of fragments).
     alpha: what remains of the model's own parameters, 0 to 1.
     outer: an OuterOptimizer; default: Nesterov(0.4, 0.9).
