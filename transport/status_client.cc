@@ -79,6 +79,12 @@ class Query {
   }
 
   void dial_next() {
+    if (next_address_ == addresses_.size() && all_rejected_ && !addresses_.empty()) {
+      return answer(Error{Status::kRefused,
+                          fmt::format("cannot ask the coordinator at {}: trying again does not help; ask with a token, "
+                                      "or a certificate, of the coordinator that runs there{}",
+                                      host_port_, tried_)});
+    }
     if (next_address_ == addresses_.size() && was_shown_out_) return try_again();
     if (next_address_ == addresses_.size()) {
       return answer(Error{
@@ -126,6 +132,7 @@ class Query {
   void on(const io::Closed& closed) {
     const std::string& why = closed.text.empty() ? "closed by the other side" : closed.text;
     was_shown_out_ = was_shown_out_ || opened_;
+    all_rejected_ = all_rejected_ && closed.reason == io::CloseReason::kRejected;
     tried_ += fmt::format(" ({}: {}{})", addresses_[next_address_ - 1].text(),
                           opened_ ? "connected, but no coordinator answered: " : "", why);
     dial_next();
@@ -139,6 +146,7 @@ class Query {
       if (aborted || answer_) return;
       next_address_ = 0;
       was_shown_out_ = false;
+      all_rejected_ = true;
       tried_ = fmt::format(" (tried {} times)", rounds_ + 1);
       dial_next();
       turn();
@@ -176,6 +184,7 @@ class Query {
   std::size_t next_address_ = 0;
   std::string tried_;
   bool was_shown_out_ = false;  // an address of this round closed the connection after accepting it
+  bool all_rejected_ = true;    // in this turn: other keys than the token's, or a refused certificate (rule 68)
   std::uint64_t rounds_ = 0;    // number of rounds that ended like this
   std::optional<Result<wire::Message>> answer_;
   StreamSet streams_;  // last member: destroyed before the memory that it borrows

@@ -122,6 +122,9 @@ TEST_F(Certificates, ARevokedCertificateIsRefusedOnceTheListSaysSo) {
            last.text.find("was revoked") != std::string::npos);  // evicted, having joined just before
   EXPECT_EQ(last.status, Status::kRefused);
   EXPECT_THAT(last.text, HasSubstr("certificate revoked"));
+  const auto asked = query_status(server->address().text(), kMustEnd, {.insecure = false, .certificates = files});
+  ASSERT_FALSE(asked.ok());
+  EXPECT_EQ(asked.error().status, Status::kRefused);  // at once
 }
 
 TEST_F(Certificates, ARevokedCertificateEndsItsPeerWithinASecondAndTheRunGoesOn) {
