@@ -8,6 +8,7 @@ import lockstep
 import numpy as np
 import pytest
 from lockstep import _cuda, errors
+from lockstep._call_options import AllReduceOptions
 from lockstep.types import OPS, number_of
 from support import IN_TIME, Meeting, Peers, at_each_rank, says
 from test_array import Newest
@@ -192,7 +193,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def staged(run: Run, array: Any, out: Any = None, residual: Any = None, tag: int = 0, retry: bool = True) -> Any:
     """What run.all_reduce() does with tensors on a device."""
-    return _cuda.all_reduce(run._native, array, out, residual, (0, tag, None, 0, retry, 0, 0, None, 0))
+    options = AllReduceOptions(0, tag, None, 0, retry, 0, 0, None, 0)
+    return _cuda.all_reduce(run._native, array, out, residual, options)
 
 
 def test_a_call_is_staged_with_all_of_its_arguments(alone: Run, monkeypatch: pytest.MonkeyPatch) -> None:
