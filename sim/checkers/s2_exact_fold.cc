@@ -454,7 +454,7 @@ auto root_of(const CommittedRound& round) {
 }
 
 // The root has the fold of all contributions, in the order of the ring, its own last; the others have nothing. In a
-// grid the order is that of the root's tree, or, of many bytes, in each chunk that of its owner's.
+// grid the order is that of the root's tree, or, of many bytes and in several rows, in each chunk that of its owner's.
 Complaint check_reduce(const CommittedRound& round) {
   const auto& tensors = round.call.request.tensors;
   const auto root = root_of(round);
@@ -466,11 +466,12 @@ Complaint check_reduce(const CommittedRound& round) {
       oracle::way_of_root_in_grid(oracle::bytes_of(round.call.request), round.world()) != oracle::RootWay::kStraight;
   const std::uint64_t width = size_of(round.call.request.type);
   const std::vector<std::uint64_t> owners = round.owners();
+  const bool one_row = oracle::rows_of(round.world()).size() == 1;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     for (std::uint64_t number = 0; chunks && number < owners.size(); ++number) {
       const Elements chunk = oracle::chunk_of(number, owners.size(), tensors[t].count);
       const BufferRef where = tensors[t].recv.slice(chunk.begin * width, chunk.size() * width);
-      if (Complaint bad = check_folded(round, t, owners[number], chunk, where)) return bad;
+      if (Complaint bad = check_folded(round, t, one_row ? rank : owners[number], chunk, where)) return bad;
     }
     if (chunks) continue;
     if (Complaint bad = check_folded(round, t, rank, {0, tensors[t].count}, tensors[t].recv)) return bad;
