@@ -31,8 +31,8 @@ Result<std::unique_ptr<TokenFileHold>> TokenFileHold::take(const std::string& pa
   const auto cannot = [&](const std::string& why) {
     return Error{Status::kInvalidArgument, fmt::format("token file {}: {}", plain(path), why)};
   };
-  for (;; std::this_thread::sleep_for(kHoldPause)) {
-    const ForkLock lock;  // a child of fork() closes its copy of the descriptor
+  for (;; std::this_thread::sleep_for(kHoldPause)) {  // flock() has no time-out, and tells nobody that it is free
+    const ForkLock lock;                              // a child of fork() closes its copy of the descriptor
     const int file = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
     if (file < 0) return cannot(fmt::format("{} cannot be opened: {}", plain(lock_file), system_says()));
     if (::flock(file, LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<TokenFileHold>(new TokenFileHold(file));

@@ -173,22 +173,21 @@ std::vector<cover::Cell> sought_by(const CoverFlags& flags) {
   return sought;
 }
 
-// What a run of the plan hits; nothing if it breaks a promise or does not end in time.
-std::optional<cover::Hits> hits_of(const Plan& plan) {
-  cover::Hits hits;
+// Runs a plan; `hits` are the cells that the run hits.
+Report run_surveyed(const Plan& plan, cover::Hits& hits) {
+  hits = {};
   cover::Surveyor surveyor(hits);
   WorldOptions world;
   world.witness = &surveyor;
-  const Report report = run(plan, world);
-  if (report.failure) return {};
-  return hits;
+  return run(plan, world);
 }
 
 // A smaller plan that hits the same cells.
 Plan shrunk_for(const Plan& plan, const std::vector<cover::Cell>& cells) {
   const Trial trial = [&](const Plan& candidate) -> std::optional<Broken> {
-    const std::optional<cover::Hits> hits = hits_of(candidate);
-    if (!hits || !std::all_of(cells.begin(), cells.end(), [&](cover::Cell cell) { return hits->has(cell); })) return {};
+    cover::Hits hits;
+    if (run_surveyed(candidate, hits).failure) return {};
+    if (!std::all_of(cells.begin(), cells.end(), [&](cover::Cell cell) { return hits.has(cell); })) return {};
     return Broken{"hits the cells"};
   };
   ShrinkOptions options;
@@ -272,11 +271,7 @@ int cover_all(const CoverFlags& flags) {
     finds.take(report.seed, *left);
   };
   const ManyRuns runs = run_many(options, [&](std::uint64_t index) {
-    hits = {};
-    cover::Surveyor surveyor(hits);
-    WorldOptions world;
-    world.witness = &surveyor;
-    Report report = run(items[index].plan(), world);
+    Report report = run_surveyed(items[index].plan(), hits);
     report.seed = index;
     return report;
   });

@@ -23,7 +23,7 @@ class Talk {
     pass(of(true));
   }
 
-  // Payload from the side that dialled; false: it was lost.
+  // Whether payload from the side that dialled has arrived.
   bool send(std::uint32_t bytes, Instant now = {}) {
     TcpSegment segment = of(true);
     segment.payload_bytes = bytes;

@@ -71,9 +71,6 @@ class LocalRounds(Training):
             for fragment in self.model.fragments:
                 fragment.store(fragment.theta)
 
-    def detach(self) -> None:
-        """See Training."""
-
     def state_dict(self) -> dict[str, Any]:
         """See Training."""
         return {**self.model.state_dict(), "inner_step": self.boundary, "outer_step": self.loop.outer_step}

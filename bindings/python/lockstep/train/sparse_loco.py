@@ -100,7 +100,8 @@ class _Numbers:
     def __post_init__(self) -> None:
         if not 0 < number(self.density, "density", "above 0, at most 1") <= 1:
             raise ValueError(f"density is {self.density}; allowed: above 0, at most 1")
-        if whole_number(self.chunk, "chunk", 1) > LONGEST_CHUNK:
+        object.__setattr__(self, "chunk", whole_number(self.chunk, "chunk", 1))
+        if self.chunk > LONGEST_CHUNK:
             raise ValueError(f"chunk is {self.chunk}; allowed: 1 to {LONGEST_CHUNK}")
         if not 0 <= number(self.ef_decay, "ef_decay", "0 to 1") <= 1:
             raise ValueError(f"ef_decay is {self.ef_decay}; allowed: 0 to 1")
@@ -113,7 +114,7 @@ class _Numbers:
         """What must be equal on all peers."""
         return {
             "density": float(self.density),
-            "chunk": int(self.chunk),
+            "chunk": self.chunk,
             "ef_decay": float(self.ef_decay),
             "aggregate (0: mean_present, 1: mean)": int(self.aggregate == "mean"),
             "clip_to_median": int(self.clip_to_median),
@@ -129,7 +130,7 @@ class _LargestRounds(SparseRounds):
         self._numbers = numbers
         self._lr = outer.lr
         sizes = {name: math.prod(shape) for name, shape in self.model.whole.shapes.items()}
-        self._codec = SparseCodec.of_runs(sizes, density=float(numbers.density), chunk=int(numbers.chunk))
+        self._codec = SparseCodec.of_runs(sizes, density=float(numbers.density), chunk=numbers.chunk)
 
     def settings(self) -> dict[str, Setting]:
         """See SharedTraining."""
@@ -152,12 +153,12 @@ class _LargestRounds(SparseRounds):
 
         def add_progress(encoder: native.SparseEncoder) -> None:
             for tensor in range(len(held.parts)):
-                for part, now in held.pieces(tensor, int(self._numbers.chunk)):
+                for part, now in held.pieces(tensor, self._numbers.chunk):
                     encoder.add_progress(error[part], theta[part], now, decay)
 
         average, sent, has_newcomers = self.exchange(add_progress)
         for tensor, (_, whole) in enumerate(held.parts):
-            for part, now in held.pieces(tensor, int(self._numbers.chunk)):
+            for part, now in held.pieces(tensor, self._numbers.chunk):
                 model = now if held.can_be_stored else None
                 average.sparse_step(
                     sent, tensor, part.start - whole.start, error[part], theta[part], now, model, decay, lr

@@ -23,7 +23,7 @@ from .training import Parts
 class SparseRounds(GatherRounds):
     """Keeps what was not sent, the error, in the residual of its fragment. The error belongs to this peer.
 
-    outer: what tells the settings of the outer step, which is made in native code.
+    outer: has the settings of the outer step. Native code makes the step.
     average: how the elements of all peers are averaged.
     """
 

@@ -67,8 +67,7 @@ class Training(ABC):
     def finish(self) -> None:
         """The model takes over the shared parameters."""
 
-    @abstractmethod
-    def detach(self) -> None:
+    def detach(self) -> None:  # noqa: B027 - most trainings have nothing to do
         """The `with` block is over, perhaps by an error."""
 
     def left_behind(self) -> Sequence[Work]:
