@@ -265,13 +265,7 @@ class CoordinatorHost {
       : streams([](BufferRef) { return std::span<std::byte>{}; }), coordinator_(options, now) {}
 
   void run() {
-    while (auto input = streams.next()) {
-      std::visit(overloaded{
-                     [](io::Opened&) { LOCKSTEP_UNREACHABLE(); },  // it dials nobody
-                     [&](auto& in) { step(std::move(in)); },
-                 },
-                 *input);
-    }
+    while (auto input = streams.next()) std::visit([&](auto& in) { step(std::move(in)); }, *input);
   }
   void pass(Duration time) {
     now = now + time;

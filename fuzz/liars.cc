@@ -147,6 +147,7 @@ class AgainstCoordinator {
   static coordinator::Options options(bool secured) {
     coordinator::Options options;
     options.secured = secured;
+    options.dial_back = milliseconds(1500);
     options.grants.push_back({.id = kTokenOfHonest, .name = "honest"});
     for (std::size_t n = 1; n <= kTokensOfLiars; ++n) options.grants.push_back({.id = {kTokenOfHonest.value + n}});
     return options;
@@ -174,8 +175,29 @@ class AgainstCoordinator {
   void settle() {
     for (int i = 0; i < 30; ++i) {
       coordinator_.run();
+      answer_dials();
       ann_.run();
       bob_.run();
+    }
+  }
+  // The coordinator dials newcomers back (rule 70): honest peers answer, and at a liar's address there is anything.
+  void answer_dials() {
+    for (FarEnd* end : coordinator_.streams.dialling()) {
+      const bool is_ann = end->dialled() == address_of(2);
+      if (is_ann || end->dialled() == address_of(3)) {
+        FarEnd::join(*end, (is_ann ? ann_ : bob_).streams.accept(address_of(100)));
+        coordinator_.streams.open(*end, kRoundTrip, {identity(kTokenOfHonest, is_ann ? 1 : 2).key, {}, false});
+        continue;
+      }
+      if (choices_.one_in(2)) {
+        coordinator_.streams.refuse(*end);
+        continue;
+      }
+      coordinator_.streams.open(*end, kRoundTrip, {identity(kTokenOfHonest, choices_.byte()).key, {}, false});
+      if (choices_.one_in(2)) end->greet();
+      if (choices_.one_in(2)) end->say(wire::LinkWelcome{});
+      end->say_bytes(std::vector<std::byte>(choices_.below(64), std::byte{choices_.byte()}));
+      end->hang_up();
     }
   }
   void pass() {

@@ -19,6 +19,8 @@ namespace {
 
 // A revoked token must end within a second.
 constexpr auto kReloadEvery = std::chrono::milliseconds(300);
+// Heartbeats in which a newcomer must answer a dial: with the default of 500 ms, one packet may be lost.
+constexpr std::int64_t kDialBackBeats = 3;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
   Result<std::unique_ptr<Access>> access = Access::open(options.access, *hosts);
   if (!access) return access.error();
   options.machine.link_key = random_link_key();
+  options.machine.dial_back = options.dial_back ? options.machine.heartbeat * kDialBackBeats : Duration{};
   options.machine.secured = (*access)->is_secured();
   options.machine.grants = (*access)->grants().grants;
   std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options), std::move(*access)));

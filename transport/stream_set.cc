@@ -220,7 +220,9 @@ void StreamSet::on_dialled(const StreamPtr& stream, const std::optional<Connecto
   } else {
     const Duration round_trip = opened.path.round_trip;
     set_open(*stream, std::move(opened));
-    inputs_.push(io::Opened{stream->id, round_trip, identity_of(*stream)});
+    std::error_code ignored;
+    const io::Address local = to_address(stream->socket.local_endpoint(ignored));
+    inputs_.push(io::Opened{stream->id, round_trip, identity_of(*stream), local});
   }
   on_ready_();
 }

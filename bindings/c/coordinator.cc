@@ -62,6 +62,7 @@ Result<CoordinatorServer::Options> server_options(const lockstep_coordinator_opt
     result.access.advertised = transport::split_addresses(in->advertise);
   }
   result.access.insecure = in->insecure != 0;
+  result.dial_back = in->no_dial_back == 0;
   auto certificates = c::certificate_files(in->certificates);
   if (!certificates) return certificates.error();
   result.access.certificates = std::move(*certificates);

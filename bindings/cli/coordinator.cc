@@ -33,6 +33,7 @@ struct CoordinatorOptions {
   std::string log = "text";
   bool verbose = false;
   std::string flight_file;
+  bool dial_back = true;
   transport::AccessOptions access;
 };
 
@@ -70,6 +71,7 @@ int serve(const CoordinatorOptions& options) {
   transport::CoordinatorServer::Options server_options;
   server_options.listen = options.listen;
   server_options.access = options.access;
+  server_options.dial_back = options.dial_back;
   server_options.flight_file = options.flight_file;
   server_options.machine.heartbeat = milliseconds(options.heartbeat_ms);
   server_options.machine.silence = milliseconds(options.silence_ms);
@@ -139,6 +141,8 @@ Run add_coordinator(CLI::App& app) {
   command->add_option("--advertise", options->access.advertised,
                       "HOST or HOST:PORT in run tokens, once or more (default: the addresses that are listened on)");
   add_certificates(*command, options->access.certificates);
+  command->add_flag("!--no-dial-back", options->dial_back,
+                    "take all peers for peers that can be dialled: where this coordinator may open no connections");
   command->add_flag("--insecure", options->access.insecure, "no TLS and no token: only for a network that is trusted");
   command->add_flag("-v,--verbose", options->verbose, "also log every committed collective");
   command->footer(R"(

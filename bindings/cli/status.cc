@@ -60,11 +60,9 @@ std::optional<Rates> rates_of(const std::optional<wire::StatusReply>& before, co
 }
 
 nlohmann::json json_of(const wire::Member& member) {
-  return {{"id", id_text(member.id)},
-          {"name", member.name},
-          {"group", member.group.value},
-          {"gang", member.gang.value},
-          {"address", member.address.text()}};
+  return {{"id", id_text(member.id)},         {"name", member.name},
+          {"group", member.group.value},      {"gang", member.gang.value},
+          {"address", member.address.text()}, {"calls_out", member.calls_out}};
 }
 
 nlohmann::json json_of(const std::vector<PeerId>& peers) {
@@ -164,6 +162,15 @@ void print_rings(const wire::View& view) {
   }
 }
 
+// Rule 70.
+void print_callers(const wire::View& view) {
+  for (const wire::Member& member : view.members) {
+    if (!member.calls_out) continue;
+    fmt::print("{} calls out: nobody can dial {}, so it dials the others\n",
+               member.name.empty() ? short_id(member.id) : member.name, member.address.text());
+  }
+}
+
 void print_text(const std::string& address, const wire::StatusReply& reply, const std::optional<Rates>& rates) {
   fmt::print("{}: up {:.1f} s, view {} of term {}, {} members, {} waiting{}\n", address, reply.uptime.seconds(),
              reply.view.number.value, reply.view.term.value, reply.view.members.size(), reply.waiting.size(),
@@ -171,6 +178,7 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
   if (!reply.view.members.empty()) {
     print_members(reply.view);
     print_rings(reply.view);
+    print_callers(reply.view);
     for (const DefaultWay& way : default_ways(reply.view)) fmt::print("{}\n", way.text());
   }
   for (const wire::Member& member : reply.waiting) {

@@ -69,6 +69,7 @@ void fields(auto& a, Is<io::Opened> auto& m) {
   a("stream", m.stream);
   a("round_trip", m.round_trip);
   a("identity", m.identity);
+  a("local", m.local);
 }
 
 void fields(auto& a, Is<io::Accepted> auto& m) {

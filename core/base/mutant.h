@@ -206,6 +206,11 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
     "a peer dials again although every address has shown another key than its run token names") \
   X(kSilenceIsAWrongKey, "silence-is-a-wrong-key", "L3", kRare, \
     "a peer gives up although an address has not answered, and none has shown another key") \
+  X(kAnyListenerIsThePeer, "any-listener-is-the-peer", "T1", kRare, \
+    "a newcomer counts as one that can be dialled if anything listens at its address") \
+  X(kSmallerIdDials, "smaller-id-dials", "T1 L2", kRare, "a peer that nobody can dial waits to be dialled") \
+  X(kCallersSideBySide, "callers-side-by-side", "T1 L2", kRare, \
+    "rings are laid although two neighbours cannot dial each other") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \

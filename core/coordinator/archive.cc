@@ -21,20 +21,34 @@ void Connections::archive(Archive& a) {
   }
 }
 
+// Left out: context_, which is saved before it, and answers_, which is empty between two steps.
+template <typename Archive>
+void DialBack::archive(Archive& a) {
+  a.all(names_);
+  if constexpr (Archive::kLoads) {
+    attempts_.clear();
+    a.entries(attempts_, [this](StreamId stream) -> Attempt& {
+      return attempts_.try_emplace(stream, stream, Instant{}, PeerId{}, io::KeyDigest{}).first->second;
+    });
+  } else {
+    a.all(attempts_);
+  }
+}
+
 template <typename Archive>
 void Coordinator::Machine::archive(Archive& a) {
   LOCKSTEP_ASSERT(context_.effects == nullptr);  // between two steps
-  a.all(context_, connections_, grants_, exclusions_, membership_, rounds_, participants_, newcomers_, broken_links_,
-        proposals_, publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
+  a.all(context_, connections_, dial_back_, grants_, exclusions_, membership_, rounds_, participants_, newcomers_,
+        broken_links_, proposals_, publications_, waits_, lost_, changed_, compared_since_, announced_, counters_);
 }
 
 Holdings Coordinator::Machine::holdings() {
   archive::Census census;
   archive(census);
-  census.kept(connections_.memory());
+  census.kept(connections_.memory() + dial_back_.memory());
   Holdings held{census.entries(), census.bytes()};
   held.members = membership_.view().members.size();
-  held.streams = connections_.size();
+  held.streams = connections_.size() + dial_back_.size();
   held.waiting = membership_.candidates().size();
   held.strangers = connections_.size() - std::min(connections_.size(), participants_.size());
   held.broken = membership_.broken_entries();

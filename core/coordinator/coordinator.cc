@@ -13,6 +13,7 @@ std::string validate_options(const Options& options) {
   }
   if (options.waiting_of_one < 1) return "waiting_of_one must be at least 1";
   if (options.stops_at_once < 1) return "stops_at_once must be at least 1";
+  if (options.dial_back.ns < 0) return "dial_back must not be negative";
   if (options.stops_per_second < 1) return "stops_per_second must be at least 1";
   return validate_grants(options.grants);
 }

@@ -33,6 +33,7 @@ struct Options {
   Duration link_patience = lockstep::seconds(5);  // a broken link that is reported again after so long costs a member
   std::uint32_t stops_at_once = kMaxStopsAtOnce;  // that one peer may ask for (rule 67)
   std::uint32_t stops_per_second = kStopsPerSecond;  // for good
+  Duration dial_back{};         // limit for dialling a newcomer back (rule 70); 0: nobody is dialled back
   bool secured = false;         // streams prove keys and tokens, and only peers with a grant may join (rule 63)
   std::vector<Grant> grants{};  // at first
 };
@@ -48,13 +49,14 @@ struct ChangeGrants {
   std::vector<BarredKey> barred{};
 };
 
-using Input = std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, ChangeGrants>;
+using Input =
+    std::variant<Timer, io::Accepted, io::ReadDone, io::WriteDone, io::Revoked, io::Closed, ChangeGrants, io::Opened>;
 // A peer has used up this token. Comes before the peer is told that it may join: a driver that keeps tokens on disk
 // notes it first.
 struct TokenUsed {
   io::TokenId token;
 };
-using Effect = std::variant<trace::Event, TokenUsed, io::Read, io::Write, io::Revoke, io::Close>;
+using Effect = std::variant<trace::Event, TokenUsed, io::Read, io::Write, io::Revoke, io::Close, io::Dial>;
 using Effects = std::vector<Effect>;
 
 class Coordinator {

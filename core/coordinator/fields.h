@@ -32,6 +32,7 @@ void fields(auto& a, Is<Options> auto& m) {
   a("link_patience", m.link_patience);
   a("stops_at_once", m.stops_at_once);
   a("stops_per_second", m.stops_per_second);
+  a("dial_back", m.dial_back);
   a("secured", m.secured);
   a("grants", m.grants);
 }

@@ -20,22 +20,23 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
   context_.now = now;
   context_.effects = &out;
   bool is_news = true;  // a decision may depend on the input
-  std::visit(overloaded{
-                 [&](Timer&) { on_timer(); },
-                 [&](io::Accepted& in) { connections_.on_accepted(in); },
-                 [&](io::ReadDone& in) {
-                   connections_.on_read_done(in);
-                   take_events(in.stream);
-                 },
-                 [&](io::WriteDone& in) {
-                   connections_.on_write_done(in);
-                   is_news = false;
-                 },
-                 [&](io::Revoked& in) { connections_.on_revoked(in); },
-                 [&](io::Closed& in) { on_closed(in); },
-                 [&](ChangeGrants& in) { on_change(in); },
-             },
-             input);
+  if (!is_of_dial_back(input)) {
+    std::visit(overloaded{
+                   [&](Timer&) { on_timer(); }, [&](io::Accepted& in) { connections_.on_accepted(in); },
+                   [&](io::ReadDone& in) {
+                     connections_.on_read_done(in);
+                     take_events(in.stream);
+                   },
+                   [&](io::WriteDone& in) {
+                     connections_.on_write_done(in);
+                     is_news = false;
+                   },
+                   [&](io::Revoked& in) { connections_.on_revoked(in); }, [&](io::Closed& in) { on_closed(in); },
+                   [&](ChangeGrants& in) { on_change(in); }, [](io::Opened&) {},  // only DialBack dials
+               },
+               input);
+  }
+  for (const DialBack::Answer& answer : dial_back_.take_answers()) on_dialled_back(answer);
   if (is_news) decide();
   announce_published();
   pump();
@@ -43,6 +44,38 @@ void Coordinator::Machine::step(Input& input, Instant now, Effects& out) {
 }
 
 // ---- inputs ----
+
+bool Coordinator::Machine::is_of_dial_back(const Input& input) {
+  const auto pass = [&](StreamId stream, auto take) {
+    if (!dial_back_.owns(stream)) return false;
+    take();
+    return true;
+  };
+  return std::visit(overloaded{
+                        [&](const io::Opened& in) { return pass(in.stream, [&] { dial_back_.on_opened(in); }); },
+                        [&](const io::ReadDone& in) { return pass(in.stream, [&] { dial_back_.on_read_done(in); }); },
+                        [&](const io::WriteDone& in) { return pass(in.stream, [&] { dial_back_.on_write_done(in); }); },
+                        [&](const io::Revoked& in) { return pass(in.stream, [&] { dial_back_.on_revoked(in); }); },
+                        [&](const io::Closed& in) { return pass(in.stream, [&] { dial_back_.on_closed(in); }); },
+                        [](const auto&) { return false; },
+                    },
+                    input);
+}
+
+// Rule 70.
+void Coordinator::Machine::on_dialled_back(const DialBack::Answer& answer) {
+  Candidate* const newcomer = membership_.candidate(answer.peer);
+  if (newcomer == nullptr) return;
+  newcomer->dialled_back = true;
+  newcomer->member.calls_out = !answer.reached;
+  if (answer.reached) return;
+  context_.note({.kind = trace::Kind::kCallsOut,
+                 .view = membership_.view().number,
+                 .peer = answer.peer,
+                 .round = {},
+                 .text = "nobody can dial it at " + newcomer->member.address.text() + " (" + answer.why +
+                         "), so it dials the others; forward this port to it to change that"});
+}
 
 void Coordinator::Machine::on_closed(const io::Closed& in) {
   const PeerId peer = connections_.on_closed(in);
@@ -64,6 +97,7 @@ void Coordinator::Machine::on_timer() {
   const bool slept =
       context_.now - context_.next_timer > context_.options.heartbeat && !mutant(Mutant::kPauseIsSilence);
   for (const Eviction& peer : connections_.on_timer(slept)) lose(peer);
+  dial_back_.on_timer();
   for (const Eviction& mate : participants_.late_mates()) lose_one(mate);
   for (const Eviction& member : proposals_.late(slept)) lose(member);
   proposals_.miss_newcomers();
@@ -76,7 +110,7 @@ void Coordinator::Machine::on_timer() {
   } else {
     context_.wake_at(broken_links_.settles_at());
   }
-  if (connections_.size() == 0) context_.next_timer = kNever;
+  if (connections_.size() == 0 && dial_back_.size() == 0) context_.next_timer = kNever;
 }
 
 void Coordinator::Machine::take_events(StreamId stream) {
@@ -138,11 +172,14 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   const io::Address& from = connections_.address_of(stream);
   Candidate candidate;
   candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip, identity.key};
+  candidate.member.outside = from;
+  candidate.member.outside.port = 0;
   io::Address& address = candidate.member.address;
   if (join.advertised.family == io::Address::Family::kNone) {
     address = from;
     address.port = join.advertised.port;
   }
+  if (join.local.port != 0 && join.local != address) candidate.member.local = join.local;
   candidate.gang_size = join.gang_size;
   candidate.founders = join.founders;
   candidate.auto_admit = join.auto_admit;
@@ -160,6 +197,8 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
                  .peer = join.peer,
                  .round = {},
                  .text = join.name + " at " + address.text() + (token.empty() ? "" : ", by " + token)});
+  candidate.dialled_back = !dial_back_.is_on();
+  if (!candidate.dialled_back) dial_back_.begin(join.peer, address, identity.key);
   newcomers_.add(std::move(candidate));
 }
 
@@ -240,6 +279,7 @@ void Coordinator::Machine::on_message(PeerId from, wire::Message& message) {
                  [&](wire::SendReady&) { unexpected(); },
                  [&](wire::SendsHeard&) { unexpected(); },
                  [&](wire::CallAwaited&) { unexpected(); },
+                 [&](wire::Knock& in) { on_knock(from, in); },
              },
              message);
 }
@@ -269,6 +309,12 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
                  [&](const Eviction& eviction) { lose(eviction); },
              },
              broken_links_.report(from, in));
+}
+
+// Rule 70. Only between members: a peer that has left, or waits, dials nobody.
+void Coordinator::Machine::on_knock(PeerId from, const wire::Knock& in) {
+  if (participants_.is_in_run(from) && participants_.is_in_run(in.other) && in.other != from)
+    connections_.say(in.other, wire::Knock{from});
 }
 
 // A message that comes too late means nothing: a peer that is being admitted, or leaves, may not know it yet.
@@ -418,6 +464,7 @@ void Coordinator::Machine::release_leavers() {
 
 void Coordinator::Machine::remove(PeerId peer) {
   membership_.remove_candidate(peer);
+  dial_back_.forget(peer);
   publications_.gone(peer);
   waits_.gone(peer);
   grants_.gone(peer);
@@ -563,6 +610,7 @@ void Coordinator::Machine::announce_pending() {
 }
 
 void Coordinator::Machine::pump() {
+  dial_back_.pump();
   for (auto deaf = connections_.pump(); !deaf.empty(); deaf = connections_.pump()) {
     for (const PeerId peer : deaf) lose({peer, Status::kEvicted, "does not read what it is told"});
     decide();

@@ -1,8 +1,8 @@
 // The coordinator's inside: hands each input to the part that it concerns, and carries out what a part's decision means
-// for the others. The parts are Connections (streams), Grants and Exclusions (who may join), Participants (peers that
-// have joined, and their calls), Membership (the view), Newcomers (peers that wait), BrokenLinks, Rounds (commits and
-// verdicts), Publications, Waits (calls that wait long) and Proposals (the next view). archive.cc names all that it
-// holds, for recordings.
+// for the others. The parts are Connections (streams), DialBack (who can be dialled), Grants and Exclusions (who may
+// join), Participants (peers that have joined, and their calls), Membership (the view), Newcomers (peers that wait),
+// BrokenLinks, Rounds (commits and verdicts), Publications, Waits (calls that wait long) and Proposals (the next view).
+// archive.cc names all that it holds, for recordings.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "core/coordinator/connections.h"
 #include "core/coordinator/context.h"
 #include "core/coordinator/coordinator.h"
+#include "core/coordinator/dial_back.h"
 #include "core/coordinator/exclusions.h"
 #include "core/coordinator/grants.h"
 #include "core/coordinator/membership.h"
@@ -39,12 +40,15 @@ class Coordinator::Machine {
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] Holdings holdings();
   [[nodiscard]] Lifecycle lifecycle() const;
-  [[nodiscard]] bool hears(StreamId stream) const { return connections_.hears(stream); }
+  [[nodiscard]] bool hears(StreamId stream) const { return connections_.hears(stream) || dial_back_.hears(stream); }
 
   // What a recording begins with (core/flight/); defined in archive.cc.
   template <typename Archive>
   void archive(Archive& a);
-  void lend_again(Effects& out) const { connections_.lend_again(out); }
+  void lend_again(Effects& out) const {
+    connections_.lend_again(out);
+    dial_back_.lend_again(out);
+  }
 
  private:
   struct Counters {
@@ -63,6 +67,9 @@ class Coordinator::Machine {
 
   // ---- inputs ----
 
+  // False: it does not concern a stream that this machine has dialled.
+  [[nodiscard]] bool is_of_dial_back(const Input& input);
+  void on_dialled_back(const DialBack::Answer& answer);
   void on_closed(const io::Closed& in);
   void on_change(const ChangeGrants& in);
   void on_timer();
@@ -75,6 +82,7 @@ class Coordinator::Machine {
   void on_leave(PeerId from, wire::Leave in);
   void on_stop(PeerId from, const wire::StopRound& in);
   void on_link_broken(PeerId from, const wire::LinkBroken& in);
+  void on_knock(PeerId from, const wire::Knock& in);
   void on_publish(PeerId from, const wire::Publish& in);
   void on_want(PeerId from, const wire::WantState& in);
   void on_flush(PeerId from, wire::Flush in);
@@ -118,6 +126,7 @@ class Coordinator::Machine {
 
   Context context_;
   Connections connections_{context_};
+  DialBack dial_back_{context_};
   Grants grants_{context_.options.secured, context_.options.grants};
   Exclusions exclusions_;
   Membership membership_;

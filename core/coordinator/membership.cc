@@ -7,6 +7,7 @@
 #include "core/base/mutant.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::coordinator {
 
@@ -32,6 +33,23 @@ bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const 
     used[next] = false;
   }
   return false;
+}
+
+// Puts one member that only calls out behind each of the others, as far as they go. The search for a ring begins with
+// this order, in which a ring without two of them side by side is near.
+void part_callers(std::vector<wire::Member>& ring) {
+  const auto callers = std::ranges::stable_partition(ring, [](const wire::Member& m) { return !m.calls_out; });
+  if (callers.empty()) return;
+  std::vector<wire::Member> parted;
+  parted.reserve(ring.size());
+  const auto open = ring.size() - callers.size();
+  auto caller = callers.begin();
+  for (std::size_t i = 0; i < open; ++i) {
+    parted.push_back(std::move(ring[i]));
+    if (caller != callers.end()) parted.push_back(std::move(*caller++));
+  }
+  for (; caller != callers.end(); ++caller) parted.push_back(std::move(*caller));
+  ring = std::move(parted);
 }
 
 bool is_end_of(PeerId peer, const Pair& pair) { return pair.first == peer || pair.second == peer; }
@@ -96,7 +114,7 @@ std::vector<Candidate> Membership::admissible() const {
   if (candidates_.empty()) return {};
   std::map<GangId, std::uint32_t> waiting_of_gang;
   for (const auto& [id, candidate] : candidates_) {
-    if (candidate.answers) ++waiting_of_gang[candidate.member.gang];
+    if (candidate.answers && candidate.dialled_back) ++waiting_of_gang[candidate.member.gang];
   }
   // A gang in the run is whole (rule 8): another gang of the same name waits until the first is gone.
   for (const wire::Member& member : view_.members) {
@@ -106,7 +124,7 @@ std::vector<Candidate> Membership::admissible() const {
   std::vector<Candidate> ready;
   std::uint32_t founders = 1;
   for (const auto& [id, candidate] : candidates_) {
-    if (!candidate.answers) continue;
+    if (!candidate.answers || !candidate.dialled_back) continue;
     const bool whole =
         candidate.member.gang.value == 0 || waiting_of_gang[candidate.member.gang] == candidate.gang_size;
     if (!whole && !mutant(Mutant::kHalfGangAdmitted)) continue;
@@ -151,12 +169,19 @@ std::vector<wire::Member> Membership::next_members(const std::set<PeerId>& gone,
 
 std::vector<GroupId> Membership::unmeshed(const std::vector<wire::Member>& members) const {
   std::set<GroupId> groups;
-  if (broken_.empty()) return {};
   std::map<PeerId, GroupId> group_of;
-  for (const wire::Member& member : members) group_of.emplace(member.id, member.group);
+  std::map<GroupId, std::vector<const wire::Member*>> callers;
+  for (const wire::Member& member : members) {
+    if (!broken_.empty()) group_of.emplace(member.id, member.group);
+    if (member.calls_out) callers[member.group].push_back(&member);
+  }
   for (const auto& [pair, mark] : broken_) {
     const auto first = group_of.find(pair.first);
     if (first != group_of.end() && group_of.contains(pair.second)) groups.insert(first->second);
+  }
+  for (const auto& [group, of_group] : callers) {
+    const auto strange = [&](const wire::Member* other) { return !wire::can_link(*of_group.front(), *other); };
+    if (std::ranges::any_of(of_group, strange)) groups.insert(group);
   }
   return {groups.begin(), groups.end()};
 }
@@ -182,32 +207,50 @@ void Membership::install(wire::View view, const std::set<PeerId>& left) {
   std::erase_if(links_to_left_, [&](const auto& entry) { return !contains(entry.first); });
 }
 
+bool Membership::is_bad(const wire::Member& a, const wire::Member& b) const {
+  const bool no_way = !wire::can_link(a, b) && !mutant(Mutant::kCallersSideBySide);
+  return no_way || (!broken_.empty() && broken_.contains(pair_of(a.id, b.id)));
+}
+
 bool Membership::lay_ring(std::vector<wire::Member>& ring) const {
   const std::size_t n = ring.size();
-  if (broken_.empty() || n < 4) return broken_.empty();  // among up to three members, all are neighbours
-  bool whole = true;
-  std::map<PeerId, std::size_t> place;
-  for (std::size_t i = 0; i < n; ++i) {
-    whole = whole && !broken_.contains(pair_of(ring[i].id, ring[(i + 1) % n].id));
-    place.emplace(ring[i].id, i);
-  }
-  if (whole) return true;
-  Adjacent may(n, std::vector<bool>(n, true));
-  for (const auto& [pair, mark] : broken_) {
-    const auto a = place.find(pair.first);
-    const auto b = place.find(pair.second);
-    if (a != place.end() && b != place.end()) may[a->second][b->second] = may[b->second][a->second] = false;
-  }
-  std::vector<std::size_t> path{0};
-  std::vector<bool> used(n, false);
-  used[0] = true;
-  int steps = kRingSearchSteps;
-  if (!extend_ring(path, used, may, steps)) return false;  // no ring: unavoidable() names a pair
-  std::vector<wire::Member> laid;
-  laid.reserve(n);
-  for (const std::size_t index : path) laid.push_back(std::move(ring[index]));
-  ring = std::move(laid);
-  return true;
+  const auto is_whole = [&](const auto& bad) {
+    for (std::size_t i = 0; n > 1 && i < n; ++i) {
+      if (bad(ring[i], ring[(i + 1) % n])) return false;
+    }
+    return true;
+  };
+  const auto bad_pair = [this](const wire::Member& a, const wire::Member& b) { return is_bad(a, b); };
+  if (is_whole(bad_pair)) return true;
+  if (n < 4) return false;  // among up to three members, all are neighbours
+  part_callers(ring);
+  const auto lay_around = [&](const auto& bad) {
+    Adjacent may(n, std::vector<bool>(n, true));
+    for (std::size_t i = 0; i < n; ++i) {
+      for (std::size_t j = 0; j < i; ++j) may[i][j] = may[j][i] = !bad(ring[i], ring[j]);
+    }
+    std::vector<std::size_t> path{0};
+    std::vector<bool> used(n, false);
+    used[0] = true;
+    int steps = kRingSearchSteps;
+    if (!extend_ring(path, used, may, steps)) return false;
+    std::vector<wire::Member> laid;
+    laid.reserve(n);
+    for (const std::size_t index : path) laid.push_back(std::move(ring[index]));
+    ring = std::move(laid);
+    return true;
+  };
+  if (lay_around(bad_pair)) return true;
+  // A link that is only to be avoided works, more or less; two that only call out may find a way that nobody knows of.
+  const auto no_way = [this](const wire::Member& a, const wire::Member& b) {
+    const auto mark = broken_.find(pair_of(a.id, b.id));
+    return !wire::can_link(a, b) || (mark != broken_.end() && !mark->second.avoid);
+  };
+  const auto marked = [this](const wire::Member& a, const wire::Member& b) {
+    return broken_.contains(pair_of(a.id, b.id));
+  };
+  if (!is_whole(no_way) && !lay_around(no_way) && !is_whole(marked)) (void)lay_around(marked);
+  return false;  // unavoidable() names a pair, if its link is broken
 }
 
 bool Membership::can_avoid(Pair pair) const {

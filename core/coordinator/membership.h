@@ -26,6 +26,7 @@ struct Candidate {
   std::uint64_t arrival = 0;  // order in which newcomers began to count; admissions keep this order
   bool answers = true;        // false: not admissible before it has answered `asked`
   bool missed = false;        // a proposal has gone on without this newcomer
+  bool dialled_back = true;   // it is known whether others can dial it; before, it is not admissible
   bool holds = false;         // has said that it holds a published state: a founding waits for it (rule 49)
   ProposalNumber asked;       // number of the last question or proposal that was sent to it; 0: none
   Instant asked_at;
@@ -36,7 +37,8 @@ struct Candidate {
   }
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, holds, asked, asked_at, took);
+    a.all(member, gang_size, founders, auto_admit, arrival, answers, missed, dialled_back, holds, asked, asked_at,
+          took);
   }
 };
 
@@ -68,12 +70,13 @@ class Membership {
   [[nodiscard]] std::vector<PeerId> gang_of(PeerId peer) const;
   [[nodiscard]] bool auto_admit() const { return auto_admit_; }
 
-  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around broken pairs.
+  // The next view without `gone` and with `added` (at the end of their groups), its rings laid around pairs whose link
+  // is broken, or that cannot dial each other.
   // Numbers are the caller's to set.
   [[nodiscard]] std::vector<wire::Member> next_members(const std::set<PeerId>& gone,
                                                        const std::vector<Candidate>& added) const;
 
-  // The groups of these members in which a pair is marked as broken, or as one to avoid.
+  // The groups of these members in which a pair is marked as broken, or as one to avoid, or cannot link (rule 70).
   [[nodiscard]] std::vector<GroupId> unmeshed(const std::vector<wire::Member>& members) const;
 
   // Installs the view. Its members wait no longer. `left`: peers that are not in it because they have left.
@@ -107,7 +110,9 @@ class Membership {
   }
 
  private:
-  // False: the ring is not laid around all marked pairs, because there is no such ring.
+  // Whether two members had better not be neighbours: their pair is marked, or neither can dial the other.
+  [[nodiscard]] bool is_bad(const wire::Member& a, const wire::Member& b) const;
+  // False: the ring is not laid around all such pairs, because there is no such ring.
   bool lay_ring(std::vector<wire::Member>& ring) const;
 
   wire::View view_;

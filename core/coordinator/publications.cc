@@ -42,7 +42,7 @@ std::string Publications::publish(const wire::Member& from, const wire::Publish&
       if (publishes_.of(from.id) >= kMaxShares) return "publishes more states than one peer may";
       publishes_.add(from.id);
     }
-    published_.insert_or_assign(name, Publication{in, from.name, from.address, from.key});
+    published_.insert_or_assign(name, Publication{in, from.name, from.address, from.key, from.calls_out});
   }
   changed_.emplace(from.group, in.tag);
   return {};
@@ -102,6 +102,7 @@ wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descrip
   const std::pair<const Name, Publication>* other = nullptr;  // of another layout
   for (auto at = begin; at != end; ++at) {
     const wire::Publish& said = at->second.said;
+    if (at->second.calls_out) continue;  // newcomers dial their sources
     if (said.what.layout != what.layout) {
       if (other == nullptr) other = &*at;
       continue;
@@ -129,7 +130,8 @@ wire::Published Publications::answer(GroupId group, Tag tag, const wire::Descrip
                 })->first;
   for (auto at = begin; at != end && answer.sources.size() < kMaxSources; ++at) {
     const wire::Publish& said = at->second.said;
-    const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root;
+    const bool fits = said.what.layout == what.layout && said.revision == answer.revision && said.root == answer.root &&
+                      !at->second.calls_out;
     if (!fits) continue;
     if (answer.sources.empty()) answer.lineage = said.lineage;
     answer.sources.push_back({at->first.peer, at->second.address, at->second.key});

@@ -63,9 +63,10 @@ class Publications {
     std::string name;  // of the peer
     io::Address address;
     io::KeyDigest key;
+    bool calls_out = false;  // nobody can dial it
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(said, name, address, key);
+      a.all(said, name, address, key, calls_out);
     }
   };
   struct Wish {

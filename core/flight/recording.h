@@ -34,7 +34,7 @@ namespace lockstep::flight {
 inline constexpr std::uint64_t kMagic = 0x54484749'4c46534cU;  // "LSFLIGHT" in memory order
 inline constexpr std::uint32_t kFormat = 1;
 // The revision of states and inputs: increment it when a list of fields or of state changes.
-inline constexpr std::uint32_t kRevision = 51;
+inline constexpr std::uint32_t kRevision = 52;
 inline constexpr std::size_t kMaxRecordingBytes = std::size_t{1} << 30U;
 
 inline constexpr std::uint8_t kLanded = 0x20;

@@ -256,6 +256,7 @@ void Peer::Machine::on_decision(wire::Message message) {
                  [&](const wire::Admitting& in) { rounds_.on_admitting(in); },
                  [&](const wire::AdmitEnded& in) { on_admit_ended(in); },
                  [&](const wire::CallAwaited& in) { rounds_.on_awaited(in, point_to_point_.oldest()); },
+                 [&](const wire::Knock& in) { point_to_point_.on_caller(in.other); },
                  [&](const wire::Pending& in) {
                    admission_.on_pending(in);
                    rounds_.join_admission();

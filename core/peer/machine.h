@@ -77,10 +77,8 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   void on_link_broken(PeerId peer, const std::string& why, bool avoid) override;
   void on_direct_caller(PeerId from) override { rounds_.on_direct_caller(from); }
   void on_transfer_caller(PeerId from) override { point_to_point_.on_caller(from); }
-  [[nodiscard]] const io::KeyDigest* find_key(PeerId peer) const override {
-    const Contact* const contact = views_.find_contact(peer);
-    return contact == nullptr ? nullptr : &contact->key;
-  }
+  [[nodiscard]] const Contact* find_contact(PeerId peer) const override { return views_.find_contact(peer); }
+  void ask_to_dial(PeerId peer) override { context_.session.say(wire::Knock{peer}); }
   [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.needs_link(to); }
 
   // ---- after every step ----

@@ -74,17 +74,18 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
   for (const auto& [peer, wanted] : neighbours) {
     const auto [at, fresh] = links_.try_emplace(peer);
     Link& link = at->second;
+    if (link.contact.addresses != wanted.contact.addresses) link.next_address = 0;
     link.contact = wanted.contact;
     if (std::exchange(link.use, wanted.use) != wanted.use && !fresh) greet_again(peer, link, now, out);
     if (wanted.prefetch_key) link.key = *wanted.prefetch_key;
     if (!std::exchange(link.needed, wanted.needed) && wanted.needed) link.reported = link.avoided = now;
-    const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && peer < options_.id;
+    const bool knocks = link.use == wire::LinkUse::kTransfer && !wanted.prefetch_key && !link.contact.dials;
     if (!fresh) {
       if (knocks) set_timer(now);
       continue;
     }
     if (wanted.prefetch_key) link.relation = Relation::kSource;
-    link.dials = wanted.prefetch_key || options_.id < peer;
+    link.dials = wanted.prefetch_key || wanted.contact.dials;
     link.reported = link.avoided = now;
     const std::uint16_t width = wanted.prefetch_key ? 1 : line_.wanted_stripes(links_);
     link.stripes.resize(link.dials ? width : 1, new_stripe(now));
@@ -97,7 +98,9 @@ void Mesh::want(const std::map<PeerId, Wanted>& neighbours, Instant now, Effects
   }
   std::vector<io::Address> callers;
   for (const auto& [peer, link] : links_) {
-    if (!link.dials && link.relation == Relation::kNeighbour) callers.push_back(link.contact.address);
+    if (!link.dials && link.relation == Relation::kNeighbour) {
+      callers.insert(callers.end(), link.contact.addresses.begin(), link.contact.addresses.end());
+    }
   }
   // Those of all stripes, and those that replace them.
   lobby_.expect(callers, std::uint32_t{options_.stripes} * 2);
@@ -149,7 +152,8 @@ void Mesh::dial(PeerId peer, Link& link, StripeIndex stripe, Instant now, Effect
   flow.peer = peer;
   flow.stripe = stripe;
   flow.is_prefetch = link.relation == Relation::kSource;
-  out.emplace_back(io::Dial{slot.stream, link.contact.address});
+  flow.address = link.next_address;
+  out.emplace_back(io::Dial{slot.stream, link.address()});
   set_timer(now + options_.dial_timeout);
 }
 
@@ -204,17 +208,28 @@ void Mesh::widen_links(Instant now, Effects& out) {
   }
 }
 
+void Mesh::put_off_knock(Link& link, Instant now) {
+  link.knock.retry_at = now + link.knock.backoff;
+  link.knock.backoff = std::min(link.knock.backoff * 2, kLastBackoff);
+  set_timer(link.knock.retry_at);
+}
+
 // Rule 44: a link that this peer may not dial.
 void Mesh::knock(PeerId peer, Link& link, Instant now, Effects& out) {
   if (link.dials || link.relation != Relation::kNeighbour || link.use != wire::LinkUse::kTransfer) return;
   const auto is_open = [](const Stripe& stripe) { return stripe.stream.value != 0; };
   if (link.knock.stream.value != 0 || std::any_of(link.stripes.begin(), link.stripes.end(), is_open)) return;
   if (now < link.knock.retry_at) return set_timer(link.knock.retry_at);
+  if (link.contact.calls_out) {
+    owners_->links.ask_to_dial(peer);
+    return put_off_knock(link, now);
+  }
   link.knock.stream = names_.next();
   Flow& flow = flows_.try_emplace(link.knock.stream, link.knock.stream, now, Kind::kDialling).first->second;
   flow.peer = peer;
   flow.stripe = kKnock;
-  out.emplace_back(io::Dial{link.knock.stream, link.contact.address});
+  flow.address = link.next_address;
+  out.emplace_back(io::Dial{link.knock.stream, link.address()});
   set_timer(now + options_.dial_timeout);
 }
 
@@ -386,16 +401,19 @@ void Mesh::on_prefetch_message(Flow& flow, const wire::Message& message, Instant
 // Rule 20: a caller that proves the run's key leaves the lobby, and a stranger no longer displaces it.
 void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects& out) {
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
+  if (link.from == options_.id) return refuse(flow, "a link goes to another peer", now, out);
+  if (link.use == wire::LinkUse::kDialBack) {  // the coordinator tries whether this peer can be dialled (rule 70)
+    flow.channel.writer.message(wire::LinkWelcome{}, term_);
+    return drop(flow, true, now, out);
+  }
   flow.is_prefetch = key_ && link.key == wire::prefetcher_key(*key_, link.from);
   if (key_ && link.key != *key_ && !flow.is_prefetch) return refuse_key(flow, now, out);
   if (is_impostor(flow, link.from)) return refuse_impostor(flow, now, out);
   if (flow.is_prefetch) {
     if (const auto refusal = validate_prefetch_link(link.from)) return refuse(flow, *refusal, now, out);
     if (link.stripes != 1) return refuse(flow, "a prefetch link has one stream", now, out);
-  } else if (!(link.from < link.to)) {
-    if (link.use != wire::LinkUse::kTransfer) return refuse(flow, "the peer with the smaller id dials", now, out);
-    if (key_) owners_->links.on_transfer_caller(link.from);
-    return drop(flow, true, now, out);
+  } else if (const Contact* known = owners_->links.find_contact(link.from); known != nullptr && known->dials) {
+    return on_knock(flow, link.from, link.use, now, out);
   }
   if (link.stripes == 0 || link.stripes > kMaxStripes || link.stripe.value >= link.stripes) {
     return refuse(flow,
@@ -430,9 +448,20 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (key_) tell_caller(flow);
 }
 
+// Rules 44 and 70: a member that this peer dials has dialled.
+void Mesh::on_knock(Flow& flow, PeerId from, wire::LinkUse use, Instant now, Effects& out) {
+  if (use != wire::LinkUse::kTransfer) {
+    return refuse(flow, "you are dialled: the side dials that nobody can dial, or that has the smaller id", now, out);
+  }
+  if (key_) owners_->links.on_transfer_caller(from);
+  drop(flow, true, now, out);
+}
+
 // Only the use may be another, and the number of stripes.
 bool Mesh::is_greeting_again(const Flow& flow, const wire::Link& link) const {
-  return !flow.is_prefetch && link.from < link.to && link.from == flow.peer && link.to == options_.id &&
+  const auto at = links_.find(flow.peer);
+  const bool we_dialled = flow.kind != Kind::kParked && (at == links_.end() || at->second.dials);
+  return !flow.is_prefetch && !we_dialled && link.from == flow.peer && link.to == options_.id &&
          link.stripe == flow.stripe && link.key == flow.key;
 }
 
@@ -472,6 +501,7 @@ void Mesh::attach_parked(Flow& flow, Instant now, Effects& out) {
   Link& link = at->second;
   if (flow.is_prefetch != (link.relation == Relation::kPrefetcher) || link.relation == Relation::kSource) return;
   if (!proves(flow, link.contact.key)) return refuse_impostor(flow, now, out);
+  if (link.dials) return on_knock(flow, flow.peer, flow.use, now, out);
   link.greeted = flow.stripes;
   if (link.width() < flow.stripes) link.stripes.resize(flow.stripes, new_stripe(now));
   Stripe& stripe = link.stripes[flow.stripe.value];
@@ -518,6 +548,7 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
   const bool was_up = at->second.kind == Kind::kUp;
   const bool is_prefetch = at->second.is_prefetch;
   const bool was_dialling = at->second.kind == Kind::kDialling;
+  const std::size_t address = at->second.address;
   flows_.erase(at);
   lobby_.leave(in.stream);
   if (is_prefetch) {
@@ -527,14 +558,11 @@ void Mesh::on_closed(const io::Closed& in, Instant now, Effects& out) {
     owners_->transfers.on_stream_gone(peer, in.stream);
   }
   const auto link = links_.find(peer);
+  if (link != links_.end() && in.stream.value % 2 == 0) link->second.try_next_address(address);
   if (link != links_.end() && link->second.knock.stream == in.stream) {
-    Stripe& knock = link->second.knock;
     if (was_dialling) link->second.failure = in.text;
-    knock.stream = {};
-    knock.retry_at = now + knock.backoff;
-    knock.backoff = std::min(knock.backoff * 2, kLastBackoff);
-    set_timer(knock.retry_at);
-    return;
+    link->second.knock.stream = {};
+    return put_off_knock(link->second, now);
   }
   if (link == links_.end() || index.value >= link->second.width()) return;
   Stripe& stripe = link->second.stripes[index.value];
@@ -606,8 +634,8 @@ bool Mesh::proves(const Flow& flow, const io::KeyDigest& key) {
 
 // The caller may be in a view that has not arrived here: attach_parked() compares the keys then.
 bool Mesh::is_impostor(const Flow& flow, PeerId named) const {
-  const io::KeyDigest* const key = owners_->links.find_key(named);
-  return key != nullptr && !proves(flow, *key);
+  const Contact* const contact = owners_->links.find_contact(named);
+  return contact != nullptr && !proves(flow, contact->key);
 }
 
 // No fault of the link: anybody may have sent this greeting.
@@ -740,14 +768,14 @@ void Mesh::on_timer(Instant now, Effects& out) {
   for (const PeerId peer : broken) {
     const Link& link = links_.at(peer);
     owners_->links.on_link_broken(peer,
-                                  "no stream to " + link.contact.address.text() + " for " +
+                                  "no stream to " + link.address().text() + " for " +
                                       std::to_string(options_.link_timeout.ns / 1'000'000) + " ms" +
                                       (link.failure.empty() ? "" : ": " + link.failure),
                                   false);
   }
   for (const PeerId peer : suspects) {
     const Link& link = links_.at(peer);
-    avoid(peer, "no stream to " + link.contact.address.text() + (link.failure.empty() ? "" : ": " + link.failure), now);
+    avoid(peer, "no stream to " + link.address().text() + (link.failure.empty() ? "" : ": " + link.failure), now);
   }
 }
 

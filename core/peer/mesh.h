@@ -171,6 +171,8 @@ class Mesh {
   // A member has greeted, or has said another use: the owner of that use may want the link, too.
   void tell_caller(const Flow& flow);
   void knock(PeerId peer, Link& link, Instant now, Effects& out);
+  void put_off_knock(Link& link, Instant now);
+  void on_knock(Flow& flow, PeerId from, wire::LinkUse use, Instant now, Effects& out);
   Links::iterator let_go(Links::iterator at, Instant now, Effects& out);
   [[nodiscard]] std::set<PeerId> linked(Relation relation) const;
   [[nodiscard]] std::optional<std::string> validate_prefetch_link(PeerId from) const;

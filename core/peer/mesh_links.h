@@ -23,13 +23,16 @@ enum class Relation : std::uint8_t {
   kPrefetcher,  // it prefetches from this peer
 };
 
-// Where a member listens, and the key that its streams prove (rule 65 of docs/protocol.md).
+// How this peer gets streams to a member: where the member listens and which side dials (rule 70 of docs/protocol.md),
+// and the key that its streams prove (rule 65).
 struct Contact {
-  io::Address address;
+  std::vector<io::Address> addresses;  // at least one, in the order of the attempts
   io::KeyDigest key;
+  bool dials = false;      // this peer dials the member
+  bool calls_out = false;  // nobody can dial the member
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(address, key);
+    a.all(addresses, key, dials, calls_out);
   }
 };
 
@@ -65,7 +68,8 @@ struct Link {
   Duration round_trip;        // as measured when a stripe was opened; 0: not known
   std::uint32_t faults = 0;   // of the protocol, one stream after the other
   Instant last_fault;
-  std::string failure;  // why our last dial failed, in the system's words
+  std::string failure;           // why our last dial failed, in the system's words
+  std::size_t next_address = 0;  // of the contact's: where the next stream is dialled
 
   [[nodiscard]] std::uint16_t width() const { return static_cast<std::uint16_t>(stripes.size()); }
   // A stripe without which the link works as well: nothing was ever sent on it, or the other side dials it no more.
@@ -73,6 +77,12 @@ struct Link {
   [[nodiscard]] bool is_spare(std::uint16_t stripe, std::uint16_t configured) const {
     if (stripe < configured) return false;
     return !stripes[stripe].worked || (!dials && stripe >= greeted);
+  }
+  [[nodiscard]] const io::Address& address() const { return contact.addresses.at(next_address); }
+  // A stream that was dialled at this one of the addresses has ended before it was up.
+  void try_next_address(std::size_t tried) {
+    if (contact.addresses.empty() || std::ranges::any_of(stripes, &Stripe::up)) return;
+    next_address = (tried + 1) % contact.addresses.size();
   }
   // A stream that is opened while others send waits behind them.
   void note_round_trip(Duration measured) {
@@ -83,7 +93,7 @@ struct Link {
   template <typename Archive>
   void archive(Archive& a) {
     a.all(contact, relation, key, dials, needed, use, stripes, greeted, asked, knock, reported, avoided, best,
-          round_trip, faults, last_fault, failure);
+          round_trip, faults, last_fault, failure, next_address);
   }
 };
 
@@ -105,6 +115,7 @@ struct Flow {
   PeerId peer;    // proven, once our key is known
   StripeIndex stripe;
   std::uint16_t stripes = 1;
+  std::size_t address = 0;       // dialled: which of the contact's
   Duration round_trip;           // accepted: as measured when it was opened; 0: not known
   LinkKey key;                   // accepted: that it said
   io::KeyDigest proved;          // accepted: the key that its stream has proved
@@ -119,7 +130,8 @@ struct Flow {
   }
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(channel, kind, since, peer, stripe, stripes, round_trip, key, proved, use, is_prefetch, touched, slow_beats);
+    a.all(channel, kind, since, peer, stripe, stripes, address, round_trip, key, proved, use, is_prefetch, touched,
+          slow_beats);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/ids.h"
-#include "core/io/identity.h"
+#include "core/peer/mesh_links.h"
 #include "core/ring/operation.h"
 #include "core/wire/link_reader.h"
 #include "core/wire/link_writer.h"
@@ -74,8 +74,10 @@ class LinkOwner {
   virtual void on_direct_caller(PeerId from) = 0;
   // The same, for point-to-point transfers; or the peer has asked this peer, which has the smaller id, to dial.
   virtual void on_transfer_caller(PeerId from) = 0;
-  // Returns the key of a member. Null if no view that is in use or proposed names the peer.
-  [[nodiscard]] virtual const io::KeyDigest* find_key(PeerId peer) const = 0;
+  // Null if no view that is in use or proposed names the peer.
+  [[nodiscard]] virtual const Contact* find_contact(PeerId peer) const = 0;
+  // The peer, which nobody can dial, is to be asked to dial.
+  virtual void ask_to_dial(PeerId peer) = 0;
   // Whether a round waits for a link that is not needed all the time.
   [[nodiscard]] virtual bool needs_link(PeerId to) const = 0;
 };

@@ -309,7 +309,9 @@ bool Rounds::needs_link(PeerId to) const {
 // wait, while the peer that dials has not.
 bool Rounds::needs_link(const Round& round, PeerId to) const {
   const PeerId own = context_.options.id;
-  if (round.attempted() && round.attempt->direct && own < to && round.attempt->receiver(to)) {
+  const Contact* const contact = views_.find_contact(to);
+  const bool dials = contact != nullptr && contact->dials;
+  if (round.attempted() && round.attempt->direct && dials && round.attempt->receiver(to)) {
     const bool over = round.is<stage::Done>() && round.commits_among_peers() && round.attempt->agrees(to);
     if (!over) return true;
   }

@@ -180,6 +180,8 @@ void Session::on_opened(const io::Opened& in, Instant now) {
   join.advertised = options_.advertised;
   if (join.advertised.port == 0) join.advertised.port = *port_;
   join.name = options_.name;
+  join.local = in.local;
+  if (join.local.family != io::Address::Family::kNone) join.local.port = *port_;
   times_.round_trip = std::clamp(in.round_trip, Duration{}, options_.dial_timeout);
   join.round_trip = times_.round_trip;
   channel_->writer.preamble();

@@ -436,7 +436,7 @@ void StateTransfers::ask_sources(Transfer& transfer) {
 void StateTransfers::add_sources(std::map<PeerId, Mesh::Wanted>& links) const {
   for (const auto& [order, transfer] : transfers_) {
     for (const wire::Source& source : transfer.sources) {
-      links.try_emplace(source.id, Mesh::Wanted{{source.address, source.key}, false, transfer.offer->link_key});
+      links.try_emplace(source.id, Mesh::Wanted{{{source.address}, source.key, true}, false, transfer.offer->link_key});
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "core/base/mutant.h"
 #include "core/trace/event.h"
 #include "core/wire/limits.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::peer {
 
@@ -118,7 +119,13 @@ void Views::propose(wire::Propose proposal) {
     std::stable_partition(members.begin(), members.end(),
                           [&](const wire::Member& member) { return member.id == context_.options.id; });
   }
-  for (const wire::Member& member : members) contacts_[member.id] = {member.address, member.key};
+  const auto is_own = [&](const wire::Member& member) { return member.id == context_.options.id; };
+  const auto own = std::ranges::find_if(members, is_own);
+  if (own != members.end()) own_ = *own;
+  for (const wire::Member& member : members) {
+    const bool dials = mutant(Mutant::kSmallerIdDials) ? own_.id < member.id : wire::dials(own_, member);
+    contacts_[member.id] = {wire::addresses_for(own_, member), member.key, dials, member.calls_out};
+  }
 }
 
 wire::Propose Views::take_proposal() {

@@ -109,7 +109,7 @@ class Views {
   // Left out: context_, which is saved before it.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(cohorts_, contacts_, proposal_, last_proposal_);
+    a.all(cohorts_, own_, contacts_, proposal_, last_proposal_);
   }
 
  private:
@@ -118,6 +118,7 @@ class Views {
 
   Context& context_;
   std::map<CohortId, Cohort> cohorts_;  // the newest, and older ones with open rounds
+  wire::Member own_;                    // this peer, as the last view that has it names it
   std::map<PeerId, Contact> contacts_;
   std::optional<wire::Propose> proposal_;
   ProposalNumber last_proposal_;

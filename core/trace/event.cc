@@ -7,6 +7,7 @@ namespace lockstep::trace {
 std::string_view name_of(Kind kind) {
   switch (kind) {
     case Kind::kPeerWaiting: return "peer-waiting";
+    case Kind::kCallsOut: return "calls-out";
     case Kind::kPeerRefused: return "peer-refused";
     case Kind::kPeerLost: return "peer-lost";
     case Kind::kPeerLeaving: return "peer-leaving";
@@ -44,6 +45,7 @@ std::string_view number_name_of(Kind kind) {
     case Kind::kStateRepaired:
     case Kind::kStateHeld: return "revision";
     case Kind::kPeerWaiting:
+    case Kind::kCallsOut:
     case Kind::kPeerRefused:
     case Kind::kPeerLost:
     case Kind::kPeerLeaving:

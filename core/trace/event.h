@@ -13,6 +13,7 @@ namespace lockstep::trace {
 enum class Kind : std::uint8_t {
   // on the coordinator
   kPeerWaiting,   // peer: has asked to join
+  kCallsOut,      // peer: nobody can dial it (rule 70)
   kPeerRefused,   // text: address and reason
   kPeerLost,      // peer, text: reason
   kPeerLeaving,   // peer

@@ -24,7 +24,8 @@ constexpr std::string_view kTypeNames[] = {
     "Left",      "StatusReply", "Ready",         "RankParameter", "Segment",     "Offer",        "Claim",
     "Elected",   "AskDigests",  "PieceDigests",  "AskPieces",     "HavePieces",  "AskOutline",   "StateOutline",
     "AskEntry",  "StateEntry",  "Publish",       "WantState",     "Published",   "SendOffer",    "SendReport",
-    "SendReady", "SendsHeard",  "CallWaits",     "TransfersWait", "CallAwaited", "EvictRequest", "EvictReply"};
+    "SendReady", "SendsHeard",  "CallWaits",     "TransfersWait", "CallAwaited", "EvictRequest", "EvictReply",
+    "Knock"};
 constexpr std::size_t kTypes = std::variant_size_v<Message>;
 static_assert(std::size(kTypeNames) == kTypes);
 

@@ -31,7 +31,7 @@ std::string_view name_of(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 std::string_view name_of(LinkUse use) {
-  constexpr std::string_view kNames[] = {"ring", "direct", "transfer"};
+  constexpr std::string_view kNames[] = {"ring", "direct", "transfer", "dial_back"};
   return kNames[static_cast<std::size_t>(use)];
 }
 std::string_view name_of(SendState state) {

@@ -42,7 +42,7 @@ constexpr bool is_known(Algorithm v) { return static_cast<std::uint8_t>(v) <= kA
 constexpr bool is_known(WireFormat v) { return static_cast<std::uint8_t>(v) < kWireFormatCount; }
 constexpr bool is_known(Status v) { return static_cast<std::uint8_t>(v) < kStatusCount; }
 constexpr bool is_known(Phase v) { return v <= Phase::kTransfer; }
-constexpr bool is_known(LinkUse v) { return v <= LinkUse::kTransfer; }
+constexpr bool is_known(LinkUse v) { return v <= LinkUse::kDialBack; }
 constexpr bool is_known(SendState v) { return v <= SendState::kWithdrawn; }
 constexpr bool is_known(CallStage v) { return v <= CallStage::kOver; }
 constexpr bool is_known(state::Strategy v) { return static_cast<std::uint8_t>(v) < state::kStrategyCount; }
@@ -116,6 +116,9 @@ void fields(auto& a, Is<Member> auto& m) {
   a("name", m.name, kMaxNameBytes);
   a("round_trip", m.round_trip);
   a("key", m.key);
+  a("calls_out", m.calls_out);
+  a("outside", m.outside);
+  a("local", m.local);
 }
 
 void fields(auto& a, Is<View> auto& m) {
@@ -184,6 +187,7 @@ void fields(auto& a, Is<Join> auto& m) {
   a("advertised", m.advertised);
   a("name", m.name, kMaxNameBytes);
   a("round_trip", m.round_trip);
+  a("local", m.local);
 }
 
 void fields(auto& a, Is<Link> auto& m) {
@@ -546,6 +550,8 @@ void fields(auto& a, Is<CallWaits> auto& m) {
 }
 
 void fields(auto& a, Is<TransfersWait> auto& m) { a("transfers", m.transfers, kMaxWaitsTold); }
+
+void fields(auto& a, Is<Knock> auto& m) { a("other", m.other); }
 
 void fields(auto& a, Is<CallAwaited> auto& m) {
   a("key", m.key);

@@ -116,6 +116,10 @@ struct Member {
   std::string name;       // for people; may be empty
   Duration round_trip{};  // round trip to the coordinator when it joined; 0: not known
   io::KeyDigest key{};    // of the key that the member proved to the coordinator; none in a run without TLS
+  // How others reach it (rule 70; reach.h):
+  bool calls_out = false;  // it dials others, and nobody can dial it from outside its network
+  io::Address outside{};   // where the coordinator sees it: the address of its network; the port is 0
+  io::Address local{};     // where it listens within its network; none: at `address`
 
   bool operator==(const Member&) const = default;
 };
@@ -170,6 +174,7 @@ struct Join {
   io::Address advertised;  // family kNone: use the source address of this stream, with this port
   std::string name;
   Duration round_trip{};  // round trip of the stream to the coordinator; 0: not known
+  io::Address local{};    // the joiner's own end of this stream, with the port that it listens on; none: not known
 };
 
 // What a link is for, if it is wanted at all.
@@ -177,11 +182,12 @@ enum class LinkUse : std::uint8_t {
   kRing,
   kDirect,    // between ranks that are not neighbours, for the direct algorithm
   kTransfer,  // between two members that send tensors to each other (rule 44)
+  kDialBack,  // no link: the coordinator tries whether the peer can be dialled (rule 70)
 };
 
 // To another peer: this stream is stripe `stripe` of our link. `key` is the run's key, which shows that the sender is a
 // member, or the sender's own key if it waits for admission and prefetches what the other peer publishes
-// (wire/link_key.h).
+// (wire/link_key.h). Also from the coordinator, which dials a newcomer back: it names no peer, and no key.
 struct Link {
   PeerId from;
   PeerId to;
@@ -671,13 +677,19 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+// From a member: asks this member, which nobody can dial, to dial the sender (rule 70). From the coordinator: that
+// member asks the receiver to dial it.
+struct Knock {
+  PeerId other;
+};
+
 // The position is the type number on the wire, from 1. Append only.
-using Message =
-    std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit, AdmitCancel, Leave,
-                 StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose, Install, Commit, Evicted, Left,
-                 StatusReply, Ready, RankParameter, Segment, Offer, Claim, Elected, AskDigests, PieceDigests, AskPieces,
-                 HavePieces, AskOutline, StateOutline, AskEntry, StateEntry, Publish, WantState, Published, SendOffer,
-                 SendReport, SendReady, SendsHeard, CallWaits, TransfersWait, CallAwaited, EvictRequest, EvictReply>;
+using Message = std::variant<Join, Link, StatusRequest, Refused, Waiting, LinkWelcome, Heartbeat, Done, Admit,
+                             AdmitCancel, Leave, StopRound, LinkBroken, Flush, Pending, Admitting, AdmitEnded, Propose,
+                             Install, Commit, Evicted, Left, StatusReply, Ready, RankParameter, Segment, Offer, Claim,
+                             Elected, AskDigests, PieceDigests, AskPieces, HavePieces, AskOutline, StateOutline,
+                             AskEntry, StateEntry, Publish, WantState, Published, SendOffer, SendReport, SendReady,
+                             SendsHeard, CallWaits, TransfersWait, CallAwaited, EvictRequest, EvictReply, Knock>;
 
 // Whether the message belongs to a sync, among the messages between peers.
 inline bool is_about_state(const Message& message) {

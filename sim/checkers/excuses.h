@@ -55,6 +55,7 @@ constexpr ExcuseRule excuse_of(Fault fault) {
     case Fault::kRefuse:
     case Fault::kSkip: return {.subject = Subject::kProcess, .program = true};
     case Fault::kDrift: return {.subject = Subject::kProcess};
+    case Fault::kShut:
     case Fault::kMute: return {.subject = Subject::kHost, .lasts = Lasts::kWhileOn};
     case Fault::kFlip:
     case Fault::kMiscompute: return {.subject = Subject::kStreams, .breaks = true};

@@ -94,6 +94,7 @@ void Causes::began(const Entry& entry) {
   excuses_.began(entry);
   only_flips_ = only_flips_ && (entry.fault == Fault::kFlip || entry.fault == Fault::kMiscompute);
   has_strangers_ = has_strangers_ || entry.fault == Fault::kStrangers;
+  others_answer_ = others_answer_ || has_strangers_ || (entry.fault == Fault::kShut && entry.b != 0);
   has_deviated_ = has_deviated_ || entry.fault == Fault::kMismatch || entry.fault == Fault::kSkip;
 }
 
@@ -189,6 +190,7 @@ bool Causes::may_report(std::uint32_t process, PeerId other, bool is_slow) const
   if (!end) return false;
   const Life& life = excuses_.life(*end);
   if (life.gone() || life.leaves || excuses_.hurt(process, *end, excuses_.times.until_reported())) return true;
+  if (excuses_.is_shut_off(process, *end, excuses_.times.until_reported())) return true;
   // The coordinator has given it up, or does not reach one of the two: the other is in a view that this one does not
   // know of.
   const auto cut_off = [&](std::uint32_t one) { return excuses_.hurt(one, 0, excuses_.times.until_reported()); };
@@ -208,7 +210,8 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   const std::string who = process == 0 ? "the coordinator" : text_of(excuses_.life(process).id);
   const auto about = excuses_.process_of(event.peer);
   if (is_breach(event)) {
-    if (has_strangers_ && (event.peer.is_nobody() || names_another_key(event))) return {};
+    if (has_strangers_ && event.peer.is_nobody()) return {};
+    if (others_answer_ && names_another_key(event)) return {};
     const bool lied =
         event.text.starts_with("a piece of the state") && about && excuses_.has_begun(Fault::kSpoil, *about);
     if (lied) return {};
@@ -258,7 +261,7 @@ Complaint Causes::noted(std::uint32_t process, const trace::Event& event) {
   }
   if (process != 0 && event.kind == trace::Kind::kLinkReported) {
     reports_.push_back({excuses_.life(process).id, event.peer, now_});
-    if (has_strangers_ && names_another_key(event)) return {};
+    if (others_answer_ && names_another_key(event)) return {};
     if (is_scripted_ || may_report(process, event.peer, event.text.starts_with("slow: "))) return {};
     return who + " reports that it cannot reach " + text_of(event.peer) + " (" + event.text +
            "), and no fault had hurt the way between them";
@@ -460,9 +463,14 @@ bool Causes::excuses_conflict(const JudgedRound& round) const {
   const state::Statement* own = round.call.request.state.get();
   if (own == nullptr || own->blank || !misfits_.contains(round.call.peer)) return false;
   if (own->strategy != state::Strategy::kPopular && own->strategy != state::Strategy::kNewest) return false;
-  return round.any_call([&](const Call& other) {
-    return other.request.state != nullptr && other.request.state->revision < own->revision;
-  });
+  // An earlier attempt may have brought this peer a newer state, whose other holders were lost.
+  std::uint64_t held = own->revision;
+  for (const Call* other : round.calls) {
+    if (round.outcome.retries > 0 && other->request.state != nullptr)
+      held = std::max(held, other->request.state->revision);
+  }
+  return round.any_call(
+      [&](const Call& other) { return other.request.state != nullptr && other.request.state->revision < held; });
 }
 
 bool Causes::excuses_lost_peer(const JudgedRound& round) const {

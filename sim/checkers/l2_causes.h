@@ -138,6 +138,7 @@ class Causes {
   bool waits_for_more_ = false;
   bool only_flips_ = true;
   bool has_strangers_ = false;
+  bool others_answer_ = false;    // a dial to a member may reach somebody else
   bool has_deviated_ = false;     // a program was made to call something else, or nothing
   std::set<RoundKey> committed_;  // rounds that the coordinator has committed
   std::set<RoundKey> syncs_;

@@ -25,6 +25,7 @@ void Excuses::born(std::uint32_t process, const peer::Options& options, std::uin
   Life& life = lives_.emplace_back();
   life.id = options.id;
   life.host = host;
+  life.born = now_;
   life.name = trace::short_name(options.id, options.name);
   life.gang = options.gang;
   life.gang_size = options.gang_size;
@@ -169,6 +170,18 @@ bool Excuses::broken(std::uint32_t process, std::uint32_t other, Duration bound)
   });
 }
 
+bool Excuses::is_shut_off(std::uint32_t process, std::uint32_t other, Duration bound) const {
+  const auto shut = [&](std::uint32_t one, Instant from) {
+    return std::any_of(excuses_.begin(), excuses_.end(), [&](const Excuse& excuse) {
+      return excuse.entry.fault == Fault::kShut && touches(excuse, one, one) && excuse.begin >= from &&
+             seen_until(excuse.end, bound, process, other) >= now_;
+    });
+  };
+  constexpr Instant kEver{INT64_MIN};
+  return (shut(process, kEver) && shut(other, kEver)) || shut(process, lives_[process].born) ||
+         shut(other, lives_[other].born);
+}
+
 bool Excuses::has_begun(Fault fault, std::uint32_t process) const {
   return std::any_of(excuses_.begin(), excuses_.end(), [&](const Excuse& excuse) {
     return excuse.entry.fault == fault && touches(excuse, process, process);
@@ -205,7 +218,8 @@ bool Excuses::calm_since(Instant moment) const {
 std::uint64_t Excuses::links_let_go(std::uint32_t process, std::uint32_t other, Instant from, Instant until) const {
   const auto first = std::ranges::partition_point(let_go_, [&](const LetGo& end) { return end.learnt < from; });
   return static_cast<std::uint64_t>(std::count_if(first, let_go_.end(), [&](const LetGo& end) {
-    return end.process == process && end.other == other && end.ended < until;
+    // A stream that is let go ends once its last write is out.
+    return end.process == process && end.other == other && end.ended < until + times.news;
   }));
 }
 

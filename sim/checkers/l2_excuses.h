@@ -23,6 +23,7 @@ namespace lockstep::sim {
 struct Life {
   PeerId id;
   std::uint32_t host = 0;
+  Instant born;
   std::string name;  // the name in texts of core
   GangId gang;
   std::uint32_t gang_size = 1;
@@ -78,6 +79,9 @@ class Excuses {
   }
   // The same of the way between two.
   [[nodiscard]] bool lately(Fault fault, std::uint32_t process, std::uint32_t other, Duration bound) const;
+  // Whether no stream between the two could be opened at most `bound` ago: neither host let anybody in, or one of them
+  // has done so only since its process lives, so that the other may have been the one that dials.
+  [[nodiscard]] bool is_shut_off(std::uint32_t process, std::uint32_t other, Duration bound) const;
   // Whether such a fault has begun on this process.
   [[nodiscard]] bool has_begun(Fault fault, std::uint32_t process) const;
   // Its program was made to call something else, or nothing, in this cohort, or it was this call: an excuse from the
@@ -87,7 +91,7 @@ class Excuses {
 
   // How many faults that cost streams or members have touched these processes from `from` on; and everybody's.
   [[nodiscard]] std::uint64_t disturbances(const std::vector<std::uint32_t>& processes, Instant from) const;
-  // How many streams the other has ended before `until`, and the process has learnt so from `from` on.
+  // How many streams the other has let go before `until`, and the process has learnt so from `from` on.
   [[nodiscard]] std::uint64_t links_let_go(std::uint32_t process, std::uint32_t other, Instant from,
                                            Instant until) const;
   // Nothing has happened from so long before this moment on that its traces were gone by then.

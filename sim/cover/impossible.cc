@@ -15,7 +15,7 @@ constexpr std::string_view kNotIn = "looking dialling greeting waiting invited";
 constexpr std::string_view kToPeers =
     "Link Waiting LinkWelcome Heartbeat Done Pending Admitting AdmitEnded Propose Install Commit Evicted Left Ready "
     "RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry Published "
-    "SendOffer SendReport SendReady SendsHeard CallAwaited";
+    "SendOffer SendReport SendReady SendsHeard CallAwaited Knock";
 
 constexpr Reason kImpossible[] = {
     // ---- peer-input ----
@@ -59,6 +59,7 @@ constexpr Reason kImpossible[] = {
      "refused only if a bit flips in its greeting: all peers have the same run and release, and each has its own port"},
     {kPeerMessage, "new looking dialling", kToPeers, "no stream is open yet"},
     {kPeerMessage, "greeting waiting invited", "CallAwaited", "the coordinator asks members, and tells them"},
+    {kPeerMessage, "greeting waiting invited", "Knock", "members ask each other, by way of the coordinator"},
     {kPeerMessage, "over", kToPeers, "a peer that is out of the run has closed its streams"},
     {kPeerMessage, "!new looking dialling greeting invited over", "Waiting",
      "Waiting answers Join, or puts off a peer that was invited"},
@@ -134,7 +135,7 @@ constexpr Reason kImpossible[] = {
      "only `lockstep status` sends StatusRequest, and no process of a World runs it"},
     {kCoordinatorMessage, "empty", "Done StopRound Claim StateOutline StateEntry",
      "only members and leavers have rounds, and there are none"},
-    {kCoordinatorMessage, "empty founding", "CallWaits TransfersWait", "only members have calls that wait"},
+    {kCoordinatorMessage, "empty founding", "CallWaits TransfersWait Knock", "only members have calls, and transfers"},
     {kCoordinatorMessage, "empty seeing-off founding", "Publish",
      "only members publish, and a member ends its publication before it leaves"},
     {kCoordinatorMessage, "empty seeing-off founding", "Admit AdmitCancel Leave",

@@ -65,6 +65,7 @@ enum class Purpose : std::uint64_t {
   kImpostor,
   kViolator,
   kWrongKey,
+  kShut,
 };
 
 // One draw that decides several things, up to five.

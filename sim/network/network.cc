@@ -38,6 +38,7 @@ Network::Network(const NetworkOptions& options, std::uint32_t hosts, Dice dice, 
       ways_(options, hosts, dice),
       host_silent_(hosts),
       mutes_(hosts),
+      shut_(hosts),
       lies_(hosts) {
   if (options.flow.on) flows_ = std::make_unique<Flows>(ways_.lay_lines(options));
 }
@@ -413,6 +414,35 @@ void Network::finish_close(End end, io::CloseReason reason, Instant) {
   user_.tell(s.process, io::Closed{s.id, reason, std::string(name_of(reason))});
 }
 
+void Network::shut(std::uint32_t host, const Shut& change) {
+  Shut& state = shut_[host];
+  state.on += change.on;
+  if (change.on > 0) {
+    state.refuses = change.refuses;
+    state.instead = change.instead;
+  }
+}
+
+bool Network::gets_in(std::uint32_t index, Instant now) {
+  Connection& c = connections_[index];
+  const Side& from = c.sides[0];
+  const Shut& shut = shut_[c.to_host];
+  if (shut.on == 0 || from.host == c.to_host) return true;
+  if (shut.instead != 0 && shut.instead != from.host) {
+    c.to_host = shut.instead;
+    c.port = kAnyPort;
+    return true;
+  }
+  if (shut.refuses) {
+    const std::int64_t back = ways_.between(c.to_host, from.host).latency;
+    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, 2 * index,
+                 static_cast<std::uint64_t>(io::CloseReason::kRefused));
+  } else {
+    events_.push(now + nanoseconds(kSynAgain), What::kSyn, kNoProcess, index);
+  }
+  return false;
+}
+
 void Network::syn(std::uint32_t index, Instant now) {
   const End dialled = 2 * index;
   const End accepted = dialled + 1;
@@ -424,6 +454,7 @@ void Network::syn(std::uint32_t index, Instant now) {
     events_.push(now + nanoseconds(kSynAgain), What::kSyn, kNoProcess, index);
     return;
   }
+  if (!gets_in(index, now)) return;
   const std::uint32_t listener = user_.listener(c.to_host, c.port, from.process);
   const std::int64_t back = ways_.between(c.to_host, from.host).latency;
   const bool rejected = user_.rejects(c.to_host, c.port, from.process);

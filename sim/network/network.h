@@ -78,6 +78,9 @@ class NetworkUser {
   virtual void contract_broken(std::uint32_t process, std::string what) = 0;
 };
 
+// Of a dial that reaches whatever listens on another host than it means.
+inline constexpr std::uint16_t kAnyPort = 0;
+
 // Whether the machine of a dead process answers packets (kReset) or not (kSilence).
 enum class Death : std::uint8_t { kReset, kSilence };
 
@@ -116,6 +119,13 @@ class Network {
   // are open must be known from their beginning on: watch_answers() comes first.
   void watch_answers() { watches_answers_ = true; }
   void mute(std::uint32_t host, bool on, std::uint64_t answers) { mutes_[host] = {on, answers}; }
+  // Dials from other hosts to this one fail: they hang or are refused, or reach the host `instead` (0: none).
+  struct Shut {
+    int on = 0;  // so many more faults do this, or fewer
+    bool refuses = false;
+    std::uint32_t instead = 0;
+  };
+  void shut(std::uint32_t host, const Shut& change);
   // The processes on the host make one message in `one_in` a lie; 0: none. The caller calls watch_words() before the
   // first stream opens. From then on the network delays each message until all of its bytes are written.
   void watch_words() { watches_words_ = true; }
@@ -277,6 +287,8 @@ class Network {
   void start_close(End end, io::CloseReason reason, Instant now);
   void finish_close(End end, io::CloseReason reason, Instant now);
   void syn(std::uint32_t index, Instant now);
+  // False: the dial reaches nobody, now or for good.
+  bool gets_in(std::uint32_t index, Instant now);
   void reset_connection(std::uint32_t index, Instant now);
 
   NetworkOptions options_;
@@ -317,6 +329,7 @@ class Network {
     std::uint64_t answers = 0;
   };
   std::vector<Mute> mutes_;  // by host
+  std::vector<Shut> shut_;   // by host
   bool watches_answers_ = false;
   std::vector<std::byte> let_through_;  // of one slice
   std::vector<std::uint64_t> lies_;     // by host: one message in so many; 0: none

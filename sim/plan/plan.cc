@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kFaultNames[kFaultCount] = {
     "crash", "vanish",    "stall", "cut",        "cut-both", "reset", "silence", "slow",  "kernels",
     "join",  "leave",     "stop",  "timeout",    "mismatch", "skip",  "spoil",   "drift", "abandon",
-    "mute",  "strangers", "flip",  "miscompute", "refuse",   "drip",  "lie"};
+    "mute",  "strangers", "flip",  "miscompute", "refuse",   "drip",  "lie",     "shut"};
 
 std::string validate_lines(const NetworkOptions& net) {
   constexpr std::size_t kMostLines = 3;  // of one host: its own, and those that it shares
@@ -78,6 +78,7 @@ bool may_lose_members(Fault fault) {
     case Fault::kAbandon:
     case Fault::kDrip:
     case Fault::kLie:
+    case Fault::kShut:
     case Fault::kMute: return true;
     case Fault::kFlip:
     case Fault::kMiscompute:
@@ -133,6 +134,11 @@ std::string words_of(const Entry& entry, std::string (*name_of_host)(std::uint32
     case Fault::kSpoil: return text + (lasts ? " for " + length : "");
     case Fault::kLie:
       return text + (lasts ? " for " + length : "") + ", one message in " + std::to_string(lies_one_in(entry));
+    case Fault::kShut:
+      return text + (lasts ? " for " + length : "") +
+             (entry.b != 0        ? ", dials reach " + name_of_host(entry.b)
+              : entry.number == 1 ? ", dials are refused"
+                                  : "");
     case Fault::kMute:
       return text + (lasts ? " for " + length : "") +
              (entry.number != 0 ? ", but for " + std::to_string(entry.number) + " answers" : "");
@@ -295,6 +301,7 @@ std::string validate_entry(const Plan& plan, const Entry& entry) {
     return std::string(name_of(entry.fault)) +
            " needs a host of a peer, a >= 1: host 0, the coordinator's, can only be stalled or cut off";
   }
+  if (entry.fault == Fault::kShut && entry.a == entry.b) return "the dials to a host that is shut reach another host";
   if (entry.fault == Fault::kStrangers && (entry.number < 1 || entry.number > 1000)) {
     return "strangers needs to say how many: number must be 1..1000";
   }

@@ -48,8 +48,10 @@ enum class Fault : std::uint8_t {
   kRefuse,      // a: its own side refuses its next collective
   kDrip,        // a -> b: each stream passes `number` bytes a second (0: one) for `length`
   kLie,         // a: for `length`, one in `number` of its messages (0: in eight) is a lie (liar.h); then it dies
+  kShut,        // a: for `length`, no other host can dial it: dials hang (`number` 1: are refused), or reach host b, if
+                // that is not 0; streams that are open stay
 };
-inline constexpr std::uint8_t kFaultCount = 25;
+inline constexpr std::uint8_t kFaultCount = 26;
 
 // Entry::number of kAbandon.
 inline constexpr std::uint64_t kTokenRevoked = 1;
@@ -135,6 +137,7 @@ struct LinkPlan {
   std::uint32_t by_rate_bytes = 524'288;     // direct: from so many for each rank on, ranks own by rate
   Duration rate_window = milliseconds(300);  // in which a line is measured
   std::uint64_t bytes_per_second = 0;        // that a peer sends, at most (rule 62); 0: no limit
+  bool dials_back = false;                   // the coordinator finds out which peers can be dialled (rule 70)
 
   bool operator==(const LinkPlan&) const = default;
 };

@@ -152,6 +152,7 @@ Entry draw_entry(const Plan& plan, Dice dice, const std::vector<Weight>& weights
     case Fault::kDrift:
     case Fault::kAbandon:
     case Fault::kMute:
+    case Fault::kShut:
     case Fault::kLie:
     case Fault::kDrip:
     case Fault::kFlip:
@@ -756,11 +757,37 @@ void strike_newcomers(Plan& plan, Dice dice) {
   }
 }
 
-void draw_rare_programs(Plan& plan, Dice dice) {
+// The coordinator finds out which peers can be dialled. Some hosts let nobody in, most of them until the network heals;
+// the dials to some of these reach another host, as where machines in different places have the same private address.
+void shut_some(Plan& plan, Dice dice, bool calm) {
+  constexpr std::uint32_t kPermille = 250;
+  if (!dice.permille(kPermille, Purpose::kShut, 0)) return;
+  plan.links.dials_back = true;
+  DrawSeries range(dice, Purpose::kShut, 1);
+  if (calm || range(0, 2) == 0) return;
+  const std::uint64_t many = range(1, std::max<std::uint64_t>(1, plan.peers / 2));
+  for (std::uint64_t n = 0; n < many; ++n) {
+    Entry entry;
+    entry.fault = Fault::kShut;
+    entry.a = static_cast<std::uint32_t>(range(1, plan.peers));
+    entry.length = plan.end.safety;
+    if (range(0, 3) == 0) {
+      const auto end = static_cast<std::uint64_t>(plan.end.safety.ns);
+      entry.after = nanoseconds(static_cast<std::int64_t>(range(0, end) >> range(0, 3)));
+      entry.length = nanoseconds(static_cast<std::int64_t>(range(1, end) >> range(0, 3)));
+    }
+    entry.number = range(0, 1);
+    if (range(0, 2) == 0) entry.b = 1 + (entry.a + static_cast<std::uint32_t>(range(0, plan.peers - 2))) % plan.peers;
+    plan.entries.push_back(entry);
+  }
+}
+
+void draw_rare_programs(Plan& plan, Dice dice, bool calm) {
   draw_thinkers(plan, dice);
   draw_many_bytes(plan, dice);
   draw_by_rate(plan, dice);
   draw_rate_limit(plan, dice);
+  shut_some(plan, dice, calm);
 }
 
 void add_rare_faults(Plan& plan, Dice dice) {
@@ -847,7 +874,7 @@ Plan plan_of(std::uint64_t seed, const PlanOptions& options) {
   }
   if (options.peers == 0 && !options.calm && dice.permille(1, Purpose::kLongLife, 0))
     live_long(plan, dice, options.payload == PlanOptions::Payload::kBytes);
-  draw_rare_programs(plan, dice);
+  draw_rare_programs(plan, dice, options.calm);
   if (options.calm) return plan;
   draw_liars(plan, dice);
   draw_stoppers(plan, dice);

@@ -51,6 +51,7 @@ void visit_plan(P& plan, V&& v) {
   v("rate_window_ns", plan.links.rate_window.ns);
   v("bytes_per_second", plan.links.bytes_per_second);
   v("coordinator_after_ns", plan.coordinator_after.ns);
+  v("dials_back", plan.links.dials_back);
   v("steps_per_admit", plan.program.steps_per_admit);
   v("ops_per_step", plan.program.ops_per_step);
   v("max_count", plan.program.max_count);

@@ -35,6 +35,7 @@ bool lasts(Fault fault) {
     case Fault::kStrangers:
     case Fault::kLie:
     case Fault::kMute:
+    case Fault::kShut:
     case Fault::kDrip: return true;
     case Fault::kCrash:
     case Fault::kVanish:
@@ -178,6 +179,7 @@ class ScenarioReader {
     top("namesakes", plan.gangs.namesakes);
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
+    top("dials_back", plan.links.dials_back);
     top("share_state", plan.state.shared);
     top("state_pieces", plan.state.pieces);
     top("all_vote", plan.state.all_vote);

@@ -19,6 +19,7 @@
 #include "sim/checkers/s5_one_state.h"
 #include "sim/checkers/s6_membership.h"
 #include "sim/checkers/s9_stops.h"
+#include "sim/checkers/t1_reach.h"
 #include "sim/plan/plan.h"
 
 namespace lockstep::sim {
@@ -35,7 +36,8 @@ struct Checkers {
         recovery(plan),
         refusals(plan),
         admitted(plan.heartbeat * 40),
-        stops(plan) {}
+        stops(plan),
+        reach(plan) {}
 
   OneOutcome one_outcome;
   OneState one_state;
@@ -52,6 +54,7 @@ struct Checkers {
   Excluded excluded;
   Evictions evictions;
   Stops stops;
+  Reach reach;
   Flips flips;
   Liars liars;
   Transfers transfers;

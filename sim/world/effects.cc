@@ -89,6 +89,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                    }
                    chronicle_.check("S6", checkers_.membership.installed(process.id, installed.view));
                    chronicle_.check("A1", checkers_.admitted.installed(*installed.view));
+                   chronicle_.check("T1", checkers_.reach.installed(*installed.view));
                    chronicle_.check("S5", checkers_.one_state.installed(*installed.view));
                    checkers_.admissions.installed(process.host, installed.view->number, now_);
                    while (news_.views < installed.view->number.value) nemesis_.begin_at(&Entry::view, ++news_.views);
@@ -128,6 +129,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                      chronicle_.check("S5", checkers_.one_state.holds(process.id, event.number));
                    }
                    checkers_.flips.noted(process.id, event, now_);
+                   if (event.kind == trace::Kind::kLinkReported) checkers_.reach.reported();
                    const Complaint wrong = checkers_.causes.noted(process.index, event);
                    const bool lied = wrong && is_lied_about(process.id, event);
                    // A lie uses up no flipped bit: a bit that flipped, too, may still be seen.
@@ -165,6 +167,7 @@ void World::carry_out(SimProcess& process, coordinator::Effect& effect) {
                    if (event.kind == trace::Kind::kProposed) checkers_.one_state.proposed(event.view);
                  },
                  [&](const coordinator::TokenUsed&) {},  // tokens of a simulated run have no limits
+                 [&](const io::Dial& io) { carry_out_io(process, io); },
                  [&](const io::Read& io) { carry_out_io(process, io); },
                  [&](const io::Write& io) { carry_out_io(process, io); },
                  [&](const io::Revoke& io) { carry_out_io(process, io); },

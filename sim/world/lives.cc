@@ -84,6 +84,7 @@ SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
   process.peer.start(std::move(options), now_);
   checkers_.causes.born(process.index, process.peer.options(), host);
   checkers_.progress.born(process.id);
+  checkers_.reach.born(process.id, host, now_);
   if (lies_on(host)) checkers_.liars.lies(process.id, process.peer.options().name);
   if (options_.witness != nullptr) options_.witness->born(process.index, process.peer.options(), now_);
   return process;

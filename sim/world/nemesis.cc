@@ -101,6 +101,7 @@ void Nemesis::begin(std::uint64_t index) {
   checkers_.refusals.began(entry);
   checkers_.progress.began(entry, now_);
   checkers_.waits.began(entry);
+  checkers_.reach.began(entry, now_);
   checkers_.recovery.began(entry, process != nullptr || is_of_pair(entry.fault), now_);
   if (options_.witness != nullptr) options_.witness->fault_begins(index, entry);
   if (options_.guests != nullptr) options_.guests->fault_begins(index);
@@ -118,6 +119,7 @@ void Nemesis::begin(std::uint64_t index) {
     case Fault::kSlow:
     case Fault::kDrip:
     case Fault::kFlip:
+    case Fault::kShut:
     case Fault::kMute: return begin_on_network(index);
     case Fault::kCrash:
     case Fault::kVanish:
@@ -209,6 +211,7 @@ bool Nemesis::begin_with_guest(std::uint64_t index) {
     case Fault::kKernels:
     case Fault::kSpoil:
     case Fault::kMute:
+    case Fault::kShut:
     case Fault::kLie:
     case Fault::kStrangers:
     case Fault::kFlip:
@@ -256,6 +259,10 @@ void Nemesis::begin_on_network(std::uint64_t index) {
     case Fault::kMute:
       checkers_.causes.began(entry);
       network_.mute(entry.a, true, entry.number);
+      return lasts(index);
+    case Fault::kShut:
+      checkers_.causes.began(entry);
+      network_.shut(entry.a, {1, entry.number == 1, entry.b});
       return lasts(index);
     default: LOCKSTEP_UNREACHABLE();
   }
@@ -404,6 +411,7 @@ void Nemesis::end(std::uint64_t index) {
   const Entry& entry = plan_.entries[index];
   checkers_.causes.ended(entry);
   checkers_.progress.ended(entry, now_);
+  checkers_.reach.ended(entry);
   guests_.disturb();
   if (options_.guests != nullptr) options_.guests->fault_ends(index);
   forgive_strangers();
@@ -426,6 +434,7 @@ void Nemesis::end(std::uint64_t index) {
     case Fault::kSpoil: cast_.hosts[entry.a].lies -= 1; return;
     case Fault::kLie: chronicle_.report.kills += 1; return lives_.end_lies(entry.a);
     case Fault::kMute: network_.mute(entry.a, false, 0); return;
+    case Fault::kShut: network_.shut(entry.a, {-1, false, 0}); return;
     case Fault::kStrangers: end_strangers(active); return;
     case Fault::kFlip: network_.flip(entry.a, entry.b, 0); return;
     case Fault::kMiscompute: cast_.hosts[entry.a].to_miscompute = 0; return;

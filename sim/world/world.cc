@@ -23,6 +23,7 @@ constexpr std::uint16_t kCoordinatorPort = 4000;
 constexpr std::uint16_t kOtherPort = 3999;   // another coordinator listens there
 constexpr std::uint32_t kIdleTimers = 1000;  // more timers in one nanosecond mean that a machine spins
 constexpr std::uint64_t kCheckpoint = 4096;
+constexpr std::int64_t kDialBackBeats = 3;  // as in transport/coordinator_server.cc
 
 CallKind kind_of(const peer::Input& input) {
   if (std::holds_alternative<peer::Connect>(input)) return CallKind::kConnect;
@@ -88,6 +89,7 @@ World::World(const Plan& plan, WorldOptions options)
     c.stops_at_once = plan.program.stops_at_once;
     c.stops_per_second = kStopsPerSecondOfStoppers;
   }
+  if (plan.links.dials_back) c.dial_back = plan.heartbeat * kDialBackBeats;
   c.secured = true;
   c.grants = cast_.tokens.grants(plan.peers + 1);
   for (const coordinator::Grant& grant : c.grants) checkers_.admitted.granted(grant.id);
@@ -313,15 +315,7 @@ void World::tell(std::uint32_t index, io::Input input) {
   } else if (process.coordinator) {
     if (const auto* const in = std::get_if<io::Accepted>(&input)) checkers_.excluded.accepted(in->stream, in->identity);
     if (const auto* const in = std::get_if<io::ReadDone>(&input)) checkers_.excluded.reads(in->stream);
-    std::visit(
-        [&]<typename T>(T& in) {
-          if constexpr (std::is_same_v<T, io::Opened>) {
-            chronicle_.fail("contract", "the coordinator does not dial");
-          } else {
-            step(process, coordinator::Input{std::move(in)});
-          }
-        },
-        input);
+    std::visit([&](auto& in) { step(process, coordinator::Input{std::move(in)}); }, input);
   } else {
     const auto* const closed = std::get_if<io::Closed>(&input);
     const bool rejected = closed != nullptr && closed->reason == io::CloseReason::kRejected;
@@ -469,7 +463,8 @@ std::uint32_t World::listener(std::uint32_t host, std::uint16_t port, std::uint3
   if (host >= cast_.hosts.size() || (host == 0 && now_ < Instant{} + plan_.coordinator_after)) return kNoProcess;
   std::uint32_t listens = kNoProcess;
   for (const SimProcess& process : cast_.processes) {
-    if (process.alive && process.host == host && process.port == port) listens = process.index;
+    const bool at_port = port == kAnyPort ? process.port != 0 && !process.coordinator : process.port == port;
+    if (process.alive && process.host == host && at_port) listens = process.index;
   }
   if (listens == kNoProcess || cast_.processes[dialler].attack.strangers) return listens;
   for (const SimProcess& process : cast_.processes) {  // the dial may reach somebody else

@@ -227,6 +227,7 @@ std::vector<Message> sample_messages() {
                   .text = "bob has not called it"},
       EvictRequest{.peer = kBob},
       EvictReply{.evicted = true, .text = "bob is out of the run"},
+      Knock{.other = kBob},
   };
 }
 

@@ -1251,10 +1251,11 @@ typedef struct lockstep_coordinator_options {
   const lockstep_certificates* certificates; /* instead of tokens. Default: NULL, none */
   const char* advertise; /* "host" or "host:port", with commas: addresses in tokens. Default: where it listens */
   int insecure;          /* not 0: no TLS and no token; everybody may join, read and change all. Default: 0 */
+  int no_dial_back;      /* not 0: peers are not dialled back, and all count as peers that can be dialled. Default: 0 */
 } lockstep_coordinator_options;
 
 #define LOCKSTEP_COORDINATOR_OPTIONS_INIT \
-  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, 0 }
+  { sizeof(lockstep_coordinator_options), NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL, NULL, 0, 0 }
 
 /* Starts a coordinator, which listens when this function returns. `options` NULL: all defaults. *coordinator: the
  * caller stops it; NULL on failure. Errors: INVALID_ARGUMENT, UNREACHABLE (unknown host, or listening on the address

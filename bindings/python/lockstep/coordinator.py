@@ -39,6 +39,8 @@ class Coordinator:
     advertise: the addresses in run tokens, as "host" or "host:port", with commas; None: those that it listens on.
     certificates: instead of tokens: who has a certificate of this authority is admitted.
     insecure: no TLS and no token. Everybody on the way can read and change all, and everybody may join.
+    dial_back: find out which peers can be dialled, by dialling each newcomer at its address; a peer behind a router or
+        a firewall dials the others. False: all can be dialled; right where this coordinator may open no connections.
     Raises InvalidArgument, Unreachable (the address cannot be listened on).
 
     Example:
@@ -60,6 +62,7 @@ class Coordinator:
         advertise: str | None = None,
         certificates: Certificates | None = None,
         insecure: bool = False,
+        dial_back: bool = True,
     ) -> None:
         sink = log_sink(logging.getLogger("lockstep.coordinator") if logger is None else logger)
         self._native = _lockstep.Coordinator(
@@ -74,6 +77,7 @@ class Coordinator:
                 "advertise": advertise,
                 **native_certificates(certificates),
                 "insecure": insecure,
+                "no_dial_back": not dial_back,
                 "log": sink.number,
             }
         )

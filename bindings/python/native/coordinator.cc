@@ -34,6 +34,7 @@ class Coordinator {
     options.token_file = or_null(token_file);
     options.advertise = or_null(advertise);
     options.insecure = from.flag("insecure");
+    options.no_dial_back = from.flag("no_dial_back");
     const Certificates certificates(from);
     options.certificates = certificates.get();
     log_ = lines_to(from.get("log"));

@@ -327,7 +327,7 @@ TEST(BadInput, AMemberMayNotSendTheCoordinatorsMessages) {
         std::holds_alternative<wire::Claim>(message) || std::holds_alternative<wire::StateOutline>(message) ||
         std::holds_alternative<wire::StateEntry>(message) || std::holds_alternative<wire::Publish>(message) ||
         std::holds_alternative<wire::WantState>(message) || std::holds_alternative<wire::CallWaits>(message) ||
-        std::holds_alternative<wire::TransfersWait>(message);
+        std::holds_alternative<wire::TransfersWait>(message) || std::holds_alternative<wire::Knock>(message);
     if (peers_say || refused != nullptr) continue;
     Room run;
     expect_out(run, {std::string(wire::name_of_type(wire::type_of(message))), [&](Room& r) { r.liar->say(message); },

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <set>
+
+#include "core/wire/reach.h"
+
 namespace lockstep::coordinator {
 namespace {
 
@@ -37,6 +42,69 @@ std::vector<std::uint64_t> ring_of(const std::vector<wire::Member>& members) {
   ring.reserve(members.size());
   for (const auto& member : members) ring.push_back(member.id.high);
   return ring;
+}
+
+// Rule 70. Members of a ring whose places in `callers` nobody can dial.
+std::vector<Candidate> with_callers(std::uint64_t n, const std::set<std::uint64_t>& callers) {
+  std::vector<Candidate> made;
+  for (std::uint64_t i = 1; i <= n; ++i) {
+    made.push_back(candidate(i));
+    made.back().member.calls_out = callers.contains(i);
+    made.back().member.outside = {io::Address::Family::kV4, {10, 0, 0, static_cast<std::uint8_t>(i)}, 0};
+  }
+  return made;
+}
+
+// Neighbours of which neither can dial the other.
+std::size_t bad_pairs(const std::vector<wire::Member>& ring) {
+  std::size_t bad = 0;
+  for (std::size_t i = 0; i < ring.size(); ++i) bad += wire::can_link(ring[i], ring[(i + 1) % ring.size()]) ? 0 : 1;
+  return bad;
+}
+
+TEST(Membership, ARingPartsMembersThatOnlyCallOut) {
+  for (const std::uint64_t n : {4, 5, 6, 7, 16, 64}) {
+    for (std::uint64_t callers = 2; callers <= n / 2; ++callers) {
+      for (std::uint64_t first = 1; first <= n; first += 1 + n / 8) {
+        std::set<std::uint64_t> places;
+        for (std::uint64_t i = 0; i < callers; ++i) places.insert(1 + (first - 1 + i) % n);
+        const auto ring = Membership().next_members({}, with_callers(n, places));
+        EXPECT_EQ(bad_pairs(ring), 0U) << n << " members, " << callers << " that call out, from place " << first;
+        EXPECT_EQ(Membership().unmeshed(ring).size(), 1U);
+      }
+    }
+  }
+}
+
+TEST(Membership, ARingWithOneMemberThatCallsOutKeepsItsOrder) {
+  for (std::uint64_t caller = 1; caller <= 5; ++caller) {
+    const auto ring = Membership().next_members({}, with_callers(5, {caller}));
+    EXPECT_EQ(ring_of(ring), (std::vector<std::uint64_t>{1, 2, 3, 4, 5}));
+    EXPECT_TRUE(Membership().unmeshed(ring).empty()) << "it dials all others";
+  }
+}
+
+TEST(Membership, MembersBehindOneRouterDialEachOther) {
+  auto members = with_callers(4, {1, 2, 3, 4});
+  for (Candidate& one : members) one.member.outside = members.front().member.outside;
+  const auto ring = Membership().next_members({}, members);
+  EXPECT_EQ(bad_pairs(ring), 0U);
+  EXPECT_TRUE(Membership().unmeshed(ring).empty());
+}
+
+TEST(Membership, WithTooManyThatCallOutTheRingIsLaidAroundBrokenLinksAlone) {
+  const auto members = with_callers(4, {1, 2, 3});
+  Membership membership;
+  for (const Candidate& one : members) membership.add_candidate(one);
+  wire::View view;
+  view.number = ViewNumber{1};
+  view.members = membership.next_members({}, members);
+  membership.install(view);
+  EXPECT_GT(bad_pairs(view.members), 0U);
+  membership.mark_broken(pair_of(id(1), id(4)), Instant{});
+  const auto ring = ring_of(membership.next_members({}, {}));
+  const auto at = [&](std::uint64_t n) { return std::ranges::find(ring, n) - ring.begin(); };
+  EXPECT_EQ(std::abs(at(1) - at(4)) % 2, 0) << "opposite places of the ring";
 }
 
 // Rule 34.

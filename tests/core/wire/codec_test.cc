@@ -276,8 +276,8 @@ TEST(Codec, AHeaderNamesAKnownTypeAndNoFlags) {
     const auto header = decode_header(std::span(changed).first<kHeaderBytes>());
     return header ? "none" : header.error().text;
   };
-  EXPECT_EQ(error_with(0, 0), "header.type: 0 is not a known message (1 to 49)");
-  EXPECT_EQ(error_with(0, 50), "header.type: 50 is not a known message (1 to 49)");
+  EXPECT_EQ(error_with(0, 0), "header.type: 0 is not a known message (1 to 50)");
+  EXPECT_EQ(error_with(0, 51), "header.type: 51 is not a known message (1 to 50)");
   EXPECT_EQ(error_with(1, 1), "header.flags: 1, must be 0");
   EXPECT_EQ(error_with(2, 1), "Heartbeat: the CRC of the header is wrong");
 }

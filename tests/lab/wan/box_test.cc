@@ -118,6 +118,26 @@ TEST_F(WanBox, ACutStopsOneWayAndHealingMendsIt) {
   EXPECT_EQ(heard(b), 3);  // the first never comes
 }
 
+TEST_F(WanBox, AHostThatIsShutOpensStreamsAndGetsNone) {
+  if (!make("peers = 2\n[[do]]\nshut = \"a\"")) return;
+  const auto connects = [&](std::uint32_t from, std::uint32_t to) {
+    const File listener = socket_on(*box, to, SOCK_STREAM);
+    EXPECT_EQ(::listen(listener.number(), 1), 0);
+    const File sender = socket_on(*box, from, SOCK_STREAM);
+    const sockaddr_in there = endpoint(to);
+    EXPECT_TRUE(::connect(sender.number(), raw(there), sizeof there) == 0 || errno == EINPROGRESS);
+    // A packet of another protocol comes after the one that was dropped: nothing is waited for.
+    const File teller = socket_on(*box, from, SOCK_DGRAM);
+    const File hearer = socket_on(*box, to, SOCK_DGRAM);
+    send_to(teller, to, 1);
+    EXPECT_EQ(heard(hearer), 1);
+    pollfd place{listener.number(), POLLIN, 0};
+    return ::poll(&place, 1, 0) == 1;
+  };
+  EXPECT_FALSE(connects(2, 1));
+  EXPECT_TRUE(connects(1, 2));
+}
+
 TEST_F(WanBox, LargePacketsPassWhole) {
   if (!make("peers = 2\nmtu = 65000")) return;
   const File a = socket_on(*box, 1, SOCK_DGRAM);

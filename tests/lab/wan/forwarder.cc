@@ -47,6 +47,7 @@ Forwarder::~Forwarder() {
 
 void Forwarder::start(const Topology& topology) {
   start_ = monotonic();
+  shut_ = topology.shut;
   network_.emplace(topology, start_);
   thread_ = std::thread([this] { run(); });
 }
@@ -91,6 +92,8 @@ void Forwarder::read_some(std::uint32_t host) {
     const auto bytes = packet.size - static_cast<std::uint32_t>(kTunHeaderBytes);
     const Instant now = monotonic();
     const auto tcp = tcp_segment_of({packet.bytes.get() + kTunHeaderBytes, bytes});
+    const bool opens = tcp && tcp->syn && !tcp->ack;
+    if (opens && (shut_ >> to & 1U) != 0) continue;
     if (tcp && !connections_.on_sent(*tcp, now, resets_)) {
       write_resets();
       continue;

@@ -71,6 +71,7 @@ class Forwarder {
   const std::vector<File> tuns_;
   PacketPool pool_;
   Instant start_;
+  std::uint64_t shut_ = 0;  // as in Topology
   std::optional<Network> network_;
   Connections connections_;
   ResetsFor resets_;  // to be written

@@ -52,9 +52,11 @@ struct Topology {
   std::vector<SharedLine> shared;
   std::vector<LineOptions> ways;  // from one host to another: way(from, to)
   std::vector<Change> changes;    // in order of time
+  std::uint64_t shut = 0;         // a bit for each host that lets no connection in: behind a router, or a firewall
 
   [[nodiscard]] std::uint32_t hosts() const { return peers + 1; }
   LineOptions& way(std::uint32_t from, std::uint32_t to) { return ways[from * hosts() + to]; }
+  [[nodiscard]] bool is_shut(std::uint32_t host) const { return (shut >> host & 1U) != 0; }
   [[nodiscard]] const LineOptions& way(std::uint32_t from, std::uint32_t to) const { return ways[from * hosts() + to]; }
 };
 

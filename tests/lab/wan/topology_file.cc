@@ -250,9 +250,10 @@ class TopologyReader {
 
   void add_act(const toml::table& table, const sim::Act& act) {
     const sim::Fault fault = act.entry.fault;
+    if (fault == sim::Fault::kShut) return add_shut(table, act);
     const bool cuts = fault == sim::Fault::kCut || fault == sim::Fault::kCutBoth;
     if (!cuts && fault != sim::Fault::kSlow && fault != sim::Fault::kReset) {
-      return fail(table, "here only ways change and streams end: cut, cut-both, split, slow or reset, not " +
+      return fail(table, "here only ways change and streams end: cut, cut-both, split, slow, reset or shut, not " +
                              std::string(name_of(fault)));
     }
     if (!table.contains("at") || act.after.lo != act.after.hi || act.length.lo != act.length.hi) {
@@ -268,6 +269,13 @@ class TopologyReader {
       if (fault == sim::Fault::kCut) continue;
       change(table, {at, cuts ? Change::Kind::kCut : Change::Kind::kSlow, *b, *a, act.entry.number}, act.length.lo);
     }
+  }
+
+  // For good, from the start on.
+  void add_shut(const toml::table& table, const sim::Act& act) {
+    const bool for_good = act.after.hi.ns == 0 && act.length.hi.ns == 0 && act.times == 1;
+    if (!for_good) return fail(table, "a host is shut for good: without at, for and times");
+    if (const auto host = host_of_name(table, act.a)) topology_.shut |= std::uint64_t{1} << *host;
   }
 
   // What a reset ends does not come back by itself: it has no length.

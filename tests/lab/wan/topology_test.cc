@@ -109,6 +109,16 @@ cut = "a -> c")");
   EXPECT_EQ(t.changes[3].at, seconds(5));
 }
 
+TEST(TopologyFile, AHostThatIsShutLetsNobodyIn) {
+  const auto topology = topology_from_text("peers = 3\n[[do]]\nshut = \"a c\"");
+  ASSERT_TRUE(topology.ok()) << topology.error().text;
+  for (std::uint32_t host = 0; host < topology->hosts(); ++host) {
+    EXPECT_EQ(topology->is_shut(host), host == 1 || host == 3) << host;
+  }
+  EXPECT_THAT(error_of("peers = 2\n[[do]]\nat = \"1s\"\nshut = \"a\""), HasSubstr("for good"));
+  EXPECT_THAT(error_of("peers = 2\n[[do]]\nfor = \"1s\"\nshut = \"a\""), HasSubstr("for good"));
+}
+
 TEST(WanTopology, ErrorsNameTheirPlace) {
   EXPECT_THAT(error_of("peers = 100"), HasSubstr("1:9: peers must be 1..99"));
   EXPECT_THAT(error_of("peers = 2\nnet = { latncy = \"1ms\" }"),

@@ -370,8 +370,9 @@ TEST(Excuses, FaultsThatEndBreakOrSilenceMayLoseMembers) {
   for (std::uint8_t i = 0; i < kFaultCount; ++i) {
     const auto fault = static_cast<Fault>(i);
     const ExcuseRule rule = excuse_of(fault);
-    // A mute host is heard, and does not answer; bits flip between peers only, which costs streams and no member.
-    const bool answers = fault != Fault::kMute;
+    // A mute host is heard, and does not answer; one that is shut keeps its streams, and gets no new ones. Bits flip
+    // between peers only, which costs streams and no member.
+    const bool answers = fault != Fault::kMute && fault != Fault::kShut;
     const bool between_peers = fault == Fault::kFlip || fault == Fault::kMiscompute;
     const bool loses = !answers || rule.ends || rule.quiet || (rule.breaks && !between_peers);
     EXPECT_EQ(loses, may_lose_members(fault)) << name_of(fault);

@@ -58,7 +58,7 @@ TEST(CoverCells, AreNamedAsTheyAreDeclared) {
   EXPECT_EQ((type_names<wire::Message>()[index_in<wire::Propose, wire::Message>()]), "Propose");
   EXPECT_EQ((type_names<peer::Input>()[index_in<io::ReadDone, peer::Input>()]), "ReadDone");
   EXPECT_EQ(name_of(shape_of(Matrix::kPeerInput).cell(0, 0)), "peer-input: new x Connect");
-  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x lie");
+  EXPECT_EQ(name_of(cell_count() - 1), "coordinator-fault: settling x shut");
 }
 
 TEST(CoverCells, OfARunComeThroughAPipe) {

@@ -1,0 +1,154 @@
+// Rule 70 of docs/protocol.md at the coordinator: newcomers are dialled back before they are admitted.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/core/coordinator/meeting.h"
+
+namespace lockstep::coordinator {
+namespace {
+
+constexpr Duration kLimit = milliseconds(1500);
+constexpr std::uint32_t kPeers = 3;
+
+// How the address of a newcomer answers.
+enum class Answer : std::uint8_t { kThePeer, kAnotherPeer, kAnotherProgram, kHangsUp, kRefused, kSilent };
+
+Options dialling() {
+  Options options;
+  options.dial_back = kLimit;
+  return options;
+}
+
+struct DialledBack : Meeting {
+  DialledBack() : Meeting(kPeers, milliseconds(1), dialling()) {}
+
+  void answer(Answer with) {
+    const auto dialling = coordinator.streams.dialling();
+    const auto next = std::ranges::find_if(dialling, [&](FarEnd* end) { return !std::ranges::count(silent, end); });
+    ASSERT_NE(next, dialling.end());
+    FarEnd& end = **next;
+    EXPECT_EQ(end.dialled(), address_of(1));
+    if (with == Answer::kSilent) return silent.push_back(&end);
+    if (with == Answer::kRefused) {
+      coordinator.streams.refuse(end, "nobody listens");
+      return answer_all();
+    }
+    coordinator.streams.open(end);
+    coordinator.run();
+    const auto* greeting = end.last<wire::Link>();
+    ASSERT_NE(greeting, nullptr);
+    EXPECT_EQ(greeting->use, wire::LinkUse::kDialBack);
+    EXPECT_EQ(greeting->key, LinkKey{}) << "the key of the run is for members";
+    if (with == Answer::kHangsUp) end.hang_up();
+    if (with == Answer::kAnotherProgram) end.say_bytes(std::as_bytes(std::span("HTTP/1.0 400 Bad Request")));
+    if (with == Answer::kThePeer || with == Answer::kAnotherPeer) end.greet();
+    if (with == Answer::kThePeer) end.say(wire::LinkWelcome{});
+    if (with == Answer::kAnotherPeer) end.say(wire::Refused{Status::kRefused, "another peer was meant"});
+    answer_all();
+    EXPECT_TRUE(end.shown_out() || with == Answer::kHangsUp);
+  }
+  // All have answered that will.
+  void wait() {
+    if (!silent.empty()) pass(kLimit + milliseconds(50));
+    answer_all();
+  }
+  [[nodiscard]] std::vector<PeerId> callers() const {
+    std::vector<PeerId> callers;
+    for (const wire::Member& member : coordinator.status().view.members) {
+      if (member.calls_out) callers.push_back(member.id);
+    }
+    return callers;
+  }
+  // What the log says of the peers that call out.
+  [[nodiscard]] std::string said() const {
+    std::string all;
+    for (const trace::Event& event : coordinator.events) {
+      if (event.kind == trace::Kind::kCallsOut) all += trace::short_name(event.peer) + ": " + event.text;
+    }
+    return all;
+  }
+
+  std::vector<FarEnd*> silent;
+};
+
+TEST(DialBack, NobodyIsAdmittedBeforeItIsKnownWhoCanBeDialled) {
+  DialledBack run;
+  for (std::uint32_t i = 0; i < kPeers; ++i) {
+    EXPECT_EQ(run.members(), 0U);
+    run.answer(Answer::kThePeer);
+  }
+  EXPECT_EQ(run.members(), kPeers);
+  EXPECT_TRUE(run.callers().empty());
+  EXPECT_EQ(run.said(), "");
+}
+
+TEST(DialBack, WhoIsNotReachedCallsOutAndTheLogSaysWhy) {
+  struct Case {
+    Answer answer;
+    std::string why;
+  };
+  const std::vector<Case> cases = {{Answer::kRefused, "(no stream (nobody listens))"},
+                                   {Answer::kAnotherPeer, "(another peer was meant)"},
+                                   {Answer::kAnotherProgram, "(what answers there is no peer: "},
+                                   {Answer::kHangsUp, "(the stream ended)"},
+                                   {Answer::kSilent, "(no stream in time)"}};
+  for (const Case& each : cases) {
+    for (std::uint32_t victim = 0; victim < kPeers; ++victim) {
+      DialledBack run;
+      for (std::uint32_t i = 0; i < kPeers; ++i) run.answer(i == victim ? each.answer : Answer::kThePeer);
+      run.wait();
+      ASSERT_EQ(run.members(), kPeers) << each.why;
+      EXPECT_EQ(run.callers(), std::vector{Meeting::id(victim)}) << each.why;
+      EXPECT_NE(run.said().find("nobody can dial it at 10.0.0.1:4000 " + each.why), std::string::npos) << run.said();
+    }
+  }
+}
+
+TEST(DialBack, AnotherKeyIsAnotherProgram) {
+  DialledBack run;
+  FarEnd& end = *run.coordinator.streams.dialling().front();
+  io::Identity other;
+  other.key.bytes[0] = 1;
+  run.coordinator.streams.open(end, fuzz::kRoundTrip, other);
+  run.coordinator.run();
+  EXPECT_EQ(end.last<wire::Link>(), nullptr) << "nothing is said to whoever proves another key";
+  EXPECT_TRUE(end.shown_out());
+  EXPECT_NE(run.said().find("another key than the peer's"), std::string::npos);
+}
+
+TEST(DialBack, APeerThatGoesIsDialledNoMore) {
+  for (std::uint32_t leaver = 0; leaver < kPeers; ++leaver) {
+    DialledBack run;
+    run.ends[leaver]->hang_up();
+    run.coordinator.run();
+    EXPECT_EQ(run.coordinator.streams.dialling().size(), kPeers - 1);
+    EXPECT_EQ(run.coordinator.status().waiting.size(), kPeers - 1);
+  }
+}
+
+TEST(DialBack, ACoordinatorThatDoesNotDialTakesAllForOpen) {
+  Meeting run(kPeers);
+  EXPECT_TRUE(run.coordinator.streams.dialling().empty());
+  EXPECT_EQ(run.members(), kPeers);
+}
+
+TEST(DialBack, AKnockIsPassedOnBetweenMembers) {
+  for (std::uint32_t from = 0; from < kPeers; ++from) {
+    Meeting run(kPeers);
+    const std::uint32_t to = (from + 1) % kPeers;
+    run.ends[from]->say(wire::Knock{Meeting::id(to)});
+    run.ends[from]->say(wire::Knock{Meeting::id(from)});
+    run.ends[from]->say(wire::Knock{{77, 77}});
+    run.coordinator.run();
+    for (std::uint32_t i = 0; i < kPeers; ++i) EXPECT_EQ(run.ends[i]->count<wire::Knock>(), i == to ? 1U : 0U);
+    EXPECT_EQ(run.ends[to]->last<wire::Knock>()->other, Meeting::id(from));
+    EXPECT_EQ(run.members(), kPeers);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::coordinator
