@@ -31,15 +31,15 @@ Result<TokenFile> new_file() {
 Result<std::unique_ptr<TokenAccess>> TokenAccess::open(std::string path, std::vector<std::string> advertised) {
   std::unique_ptr<TokenAccess> access(new TokenAccess(std::move(path), std::move(advertised)));
   const std::string& name = access->path_;
-  Result<TokenFile> file = name.empty() ? new_file() : load_or_create_token_file(name, new_file);
-  if (!file) return file.error();
   if (!name.empty()) {
+    if (auto error = create_token_file(name, new_file)) return *error;
     auto hold = TokenFileHold::take(name);
     if (!hold) return hold.error();
     access->hold_ = std::move(*hold);
-    file = load_token_file(name);  // the coordinator before this one may have changed it
-    if (!file) return file.error();
   }
+  // Read under the hold: the coordinator before this one may have changed the file until it let go.
+  Result<TokenFile> file = name.empty() ? new_file() : load_token_file(name);
+  if (!file) return file.error();
   access->file_ = std::move(*file);
   access->change_ = change_of(name);
   Result<tls::KeyPair> keys = tls::KeyPair::from_pem(access->file_.private_key);

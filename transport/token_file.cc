@@ -310,14 +310,18 @@ Result<TokenFile> load_token_file(const std::string& path) {
   return load_open(file.descriptor(), path);
 }
 
+std::optional<Error> create_token_file(const std::string& path, const std::function<Result<TokenFile>()>& make) {
+  if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return std::nullopt;
+  auto made = make();
+  if (!made) return made.error();
+  const std::string text = text_of(*made);
+  const auto created = create_file(path, std::as_bytes(std::span(text)));
+  if (!created) return about(path, "it cannot be created: " + created.error().text);
+  return std::nullopt;
+}
+
 Result<TokenFile> load_or_create_token_file(const std::string& path, const std::function<Result<TokenFile>()>& make) {
-  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
-    auto made = make();
-    if (!made) return made;
-    const std::string text = text_of(*made);
-    const auto created = create_file(path, std::as_bytes(std::span(text)));
-    if (!created) return about(path, "it cannot be created: " + created.error().text);
-  }
+  if (auto error = create_token_file(path, make)) return *error;
   return load_token_file(path);
 }
 

@@ -29,7 +29,9 @@ Result<TokenFile> parse_token_file(std::string_view text);
 Result<TokenFile> load_token_file(const std::string& path);
 
 // Creates the file with the value that `make` returns, unless there is a file. Of several processes that do this at
-// the same time, one creates the file, and all load it.
+// the same time, one creates the file.
+std::optional<Error> create_token_file(const std::string& path, const std::function<Result<TokenFile>()>& make);
+// Does so, and loads the file.
 Result<TokenFile> load_or_create_token_file(const std::string& path, const std::function<Result<TokenFile>()>& make);
 
 // Loads the file, changes it and saves it, while no other process changes it. If `change` returns an error, the file

@@ -193,6 +193,15 @@ TEST(Access, OneCoordinatorAtATimeUsesATokenFile) {
   ::waitpid(child, nullptr, 0);
 }
 
+// It is read once, when no other coordinator can change it.
+TEST(Access, ATokenFileIsReadUnderTheHold) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "tokens";
+  const auto first = must_open({path, {}, false}, kLoopback);
+  std::ofstream(path) << "not JSON";
+  EXPECT_THAT(Access::open({path, {}, false}, kLoopback).error().text, HasSubstr("another coordinator uses it"));
+}
+
 // Nobody can dial 0.0.0.0, unless the coordinator is on the same machine.
 TEST(Access, ATokenOfACoordinatorThatListensEverywhereNamesAddressesOfTheMachine) {
   for (const io::Address::Family family : {io::Address::Family::kV4, io::Address::Family::kV6}) {
