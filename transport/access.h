@@ -48,6 +48,9 @@ class Access {
   // Takes over what has changed, in files or with the time. True: there is something new: security and grants are
   // others. An unreadable file changes nothing, and is an error once.
   virtual Result<bool> reload() { return false; }
+  // A fault in files that were read, because of which peers are refused that might join; empty: none. It changes with
+  // reload(), and with the time.
+  [[nodiscard]] virtual std::string complaint() const { return {}; }
   // A token for one use has admitted its peer. Remembers it in the file, where there is one. May write to the disk. An
   // error: it is not in the file yet; keep_used() tries again.
   [[nodiscard]] virtual std::optional<Error> used(io::TokenId /*token*/) { return std::nullopt; }

@@ -1,7 +1,10 @@
 #include "transport/certificate_access.h"
 
+#include <fmt/core.h>
+
 #include <string>
 
+#include "transport/tls/revocation_lists.h"
 #include "transport/utc_time.h"
 #include "transport/whole_file.h"
 
@@ -36,6 +39,16 @@ coordinator::ChangeGrants CertificateAccess::grants() const {
   coordinator::ChangeGrants change{{{.id = tls::kByCertificate, .name = "certificate"}}};
   for (const tls::BadCertificate& bad : bad_) change.barred.push_back({bad.key, bad.why});
   return change;
+}
+
+std::string CertificateAccess::complaint() const {
+  if (files_.revocation_list.empty()) return {};
+  const std::string fault = tls::first_old_list(credentials_->context(), utc_now());
+  if (fault.empty()) return {};
+  return fmt::format(
+      "{}: no peer of this authority can join, and its members stay. Put a new list into {}, which is read at once: no "
+      "restart, and no signal",
+      fault, files_.revocation_list);
 }
 
 Result<bool> CertificateAccess::reload() {

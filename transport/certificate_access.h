@@ -21,6 +21,7 @@ class CertificateAccess final : public Access {
   [[nodiscard]] coordinator::ChangeGrants grants() const override;
   [[nodiscard]] bool has_files() const override { return true; }
   Result<bool> reload() override;
+  [[nodiscard]] std::string complaint() const override;
 
  private:
   explicit CertificateAccess(tls::CertificateFiles files) : Access(false), files_(std::move(files)) {}

@@ -136,7 +136,8 @@ void Connector::dial(Socket& socket, const io::Dial& effect, OnDialled done) {
   if (!may_be_plain(effect.to)) {
     return fail_later(rejected(),
                       "a plain stream to another machine is refused: connect with the run token that the coordinator "
-                      "prints, or allow plain streams (insecure)");
+                      "prints, or with the files of a certificate if it uses certificates, or allow plain streams "
+                      "(insecure)");
   }
   const tcp::endpoint endpoint = to_endpoint(effect.to);
   std::error_code error;

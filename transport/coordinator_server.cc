@@ -51,6 +51,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(Options opti
     if (auto error = server->access_->listens_on(*bound)) bound = *error;
     server->token_ = server->access_->token();
     server->loop_.turn();  // sets the first timer
+    server->tell_complaint();
     server->watch_tokens();
   });
   if (!bound) return bound.error();
@@ -96,8 +97,17 @@ void CoordinatorServer::watch_tokens() {
       loop_.push(access_->grants());
       loop_.turn();
     }
+    tell_complaint();
     watch_tokens();
   });
+}
+
+// Once until it changes.
+void CoordinatorServer::tell_complaint() {
+  std::string complaint = access_->complaint();
+  if (complaint == complaint_) return;
+  complaint_ = std::move(complaint);
+  if (options_.log) options_.log(complaint_.empty() ? "the files are in order again: peers may join" : complaint_);
 }
 
 // Only a lack of memory ends here.

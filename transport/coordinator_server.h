@@ -74,6 +74,7 @@ class CoordinatorServer final : private Reactor::User {
 
   CoordinatorServer(Options options, std::unique_ptr<Access> access);
   void watch_tokens();
+  void tell_complaint();
   void told_unkept(const Error& why);
   void on_failure(const Error& why) override;
   void write_flight_of_failure(const std::string& reason);
@@ -92,6 +93,7 @@ class CoordinatorServer final : private Reactor::User {
   const std::unique_ptr<Access> access_;  // used by the owner of the loop
   std::string token_;
   bool said_unkept_ = false;   // that a used token is not in the file
+  std::string complaint_;      // of the files, as it was logged
   asio::steady_timer reload_;  // when the file of tokens is looked at next
 };
 

@@ -20,13 +20,16 @@ constexpr unsigned char kTlsHandshake = 22;
 // The first byte of a plain stream: that of the preamble's magic.
 constexpr unsigned char kPlainLockstep = wire::kMagic & 0xffU;
 
-constexpr auto kSpeaksTls =
+constexpr auto kWantsToken =
     "this side speaks TLS only: connect with the run token (lks1_...) that the coordinator prints";
+constexpr auto kWantsCertificate =
+    "this side speaks TLS only, with certificates: connect with the files of a certificate that its authority has "
+    "signed (--certificate, --private-key and --authority; in Python certificates=lockstep.Certificates(...))";
 
-std::vector<std::byte> plain_refusal() {
+std::vector<std::byte> plain_refusal(const char* why) {
   wire::LinkWriter writer;
   writer.preamble();
-  writer.message(wire::Refused{Status::kRefused, kSpeaksTls}, Term{});
+  writer.message(wire::Refused{Status::kRefused, why}, Term{});
   std::vector<std::byte> bytes;
   for (const io::Slice& slice : writer.begin_write().all()) {
     bytes.insert(bytes.end(), slice.bytes.begin(), slice.bytes.end());
@@ -110,7 +113,7 @@ void Handshakes::on_first_bytes(const GuestPtr& guest, const std::shared_ptr<con
   if (::recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1) {
     return drop(guest, Status::kNotConnected, "closed without a byte");
   }
-  if (first == kPlainLockstep) return answer_in_plain(guest);
+  if (first == kPlainLockstep) return answer_in_plain(guest, credentials->demands_certificates());
   if (first != kTlsHandshake) return drop(guest, Status::kProtocolError, "speaks no TLS");
   guest->session = std::make_unique<tls::Session>(credentials, socket, tls::Session::Side::kAccepts);
   shake_hands(guest->socket, *guest->session, [this, guest, secured](std::error_code error) {
@@ -121,12 +124,14 @@ void Handshakes::on_first_bytes(const GuestPtr& guest, const std::shared_ptr<con
   });
 }
 
-void Handshakes::answer_in_plain(const GuestPtr& guest) {
-  const std::vector<std::byte> answer = plain_refusal();
+void Handshakes::answer_in_plain(const GuestPtr& guest, bool wants_certificate) {
+  const std::vector<std::byte> answer = plain_refusal(wants_certificate ? kWantsCertificate : kWantsToken);
   [[maybe_unused]] const auto sent =
       ::send(guest->socket.native_handle(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   forget(guest);
-  note(guest->from, Status::kRefused, "speaks no TLS: it connects without a run token");
+  note(guest->from, Status::kRefused,
+       wants_certificate ? "speaks no TLS: it connects without a certificate"
+                         : "speaks no TLS: it connects without a run token");
   closer_.begin(std::move(guest->socket), {});
 }
 

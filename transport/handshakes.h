@@ -75,7 +75,7 @@ class Handshakes {
   using GuestPtr = std::shared_ptr<Guest>;
   void on_first_bytes(const GuestPtr& guest, const std::shared_ptr<const tls::Credentials>& credentials,
                       const OnSecured& secured);
-  void answer_in_plain(const GuestPtr& guest);
+  void answer_in_plain(const GuestPtr& guest, bool wants_certificate);
   void drop(const GuestPtr& guest, Status status, const std::string& why);
   void forget(const GuestPtr& guest);
   void arm();

@@ -74,10 +74,12 @@ Run add_evict(CLI::App& app) {
       ->capture_default_str();
   command->footer(R"(
 The calls of the peer end with an error that names the token of the administrator, and the run goes on. The peer may not
-join again for 10 s, longer each time: revoke its token to keep it out (`lockstep token revoke`).
+join again for 10 s, longer each time: revoke its token to keep it out (`lockstep token revoke`). A run with
+certificates has no administrators: there, put the peer's certificate on the revocation list of the coordinator.
 Exit code 1: the coordinator refuses, or there is no such peer. Exit code 3: no coordinator answers.
 
 Examples:
+  umask 077                                    # a file with a token is for you alone
   lockstep token new --tokens run.tokens --role admin --name operator > admin.token
   lockstep status file:admin.token
   lockstep evict file:admin.token gpu-7

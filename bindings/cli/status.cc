@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -59,10 +60,21 @@ std::optional<Rates> rates_of(const std::optional<wire::StatusReply>& before, co
                rate(before->bytes_reduced, now.bytes_reduced)};
 }
 
-nlohmann::json json_of(const wire::Member& member) {
-  return {{"id", id_text(member.id)},         {"name", member.name},
-          {"group", member.group.value},      {"gang", member.gang.value},
-          {"address", member.address.text()}, {"calls_out", member.calls_out}};
+// The run token or the certificate by which this peer has joined; empty: none, in a run without TLS.
+std::string identity_of(const wire::StatusReply& reply, PeerId peer) {
+  const auto at = std::ranges::find(reply.proofs, peer, &wire::Proof::peer);
+  return at == reply.proofs.end() ? std::string() : at->by;
+}
+
+nlohmann::json json_of(const wire::StatusReply& reply, const wire::Member& member) {
+  nlohmann::json m = {{"id", id_text(member.id)},
+                      {"name", member.name},
+                      {"group", member.group.value},
+                      {"gang", member.gang.value},
+                      {"address", member.address.text()},
+                      {"calls_out", member.calls_out}};
+  if (const std::string by = identity_of(reply, member.id); !by.empty()) m["identity"] = by;
+  return m;
 }
 
 nlohmann::json json_of(const std::vector<PeerId>& peers) {
@@ -84,7 +96,7 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
   for (std::size_t i = 0; i < reply.view.members.size(); ++i) {
     const wire::Member& member = reply.view.members[i];
     rank = i > 0 && reply.view.members[i - 1].group == member.group ? rank + 1 : 0;
-    nlohmann::json m = json_of(member);
+    nlohmann::json m = json_of(reply, member);
     m["rank"] = rank;
     j["members"].push_back(std::move(m));
     j["rings"][std::to_string(member.group.value)].push_back(id_text(member.id));
@@ -92,7 +104,7 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
   j["default_ways"] = nlohmann::json::array();
   for (const DefaultWay& way : default_ways(reply.view)) j["default_ways"].push_back(way.json());
   j["waiting"] = nlohmann::json::array();
-  for (const wire::Member& member : reply.waiting) j["waiting"].push_back(json_of(member));
+  for (const wire::Member& member : reply.waiting) j["waiting"].push_back(json_of(reply, member));
   j["rounds"] = nlohmann::json::array();
   for (const wire::RoundStatus& round : reply.rounds) {
     j["rounds"].push_back({{"cohort", round.key.cohort.value},
@@ -138,15 +150,19 @@ nlohmann::json json_of(const wire::StatusReply& reply, const std::optional<Rates
   return j;
 }
 
-void print_members(const wire::View& view) {
-  fmt::print("  {:>5} {:>5}  {:<8}  {:<16} {:<22} {}\n", "group", "rank", "id", "name", "address", "gang");
+void print_members(const wire::StatusReply& reply) {
+  const wire::View& view = reply.view;
+  fmt::print("  {:>5} {:>5}  {:<8}  {:<16} {:<22} {}\n", "group", "rank", "id", "name", "address",
+             reply.proofs.empty() ? "gang" : "gang  identity");
   std::uint32_t rank = 0;
   for (std::size_t i = 0; i < view.members.size(); ++i) {
     const wire::Member& member = view.members[i];
     rank = i > 0 && view.members[i - 1].group == member.group ? rank + 1 : 0;
+    const std::string gang = member.gang.value == 0 ? "-" : std::to_string(member.gang.value);
+    const std::string by = identity_of(reply, member.id);
     fmt::print("  {:>5} {:>5}  {:<8}  {:<16} {:<22} {}\n", member.group.value, rank, short_id(member.id),
                member.name.empty() ? "-" : member.name, member.address.text(),
-               member.gang.value == 0 ? "-" : std::to_string(member.gang.value));
+               by.empty() ? gang : fmt::format("{:<4}  {}", gang, by));
   }
 }
 
@@ -176,13 +192,15 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
              reply.view.number.value, reply.view.term.value, reply.view.members.size(), reply.waiting.size(),
              reply.proposal_open ? ", a change of view under way" : "");
   if (!reply.view.members.empty()) {
-    print_members(reply.view);
+    print_members(reply);
     print_rings(reply.view);
     print_callers(reply.view);
     for (const DefaultWay& way : default_ways(reply.view)) fmt::print("{}\n", way.text());
   }
   for (const wire::Member& member : reply.waiting) {
-    fmt::print("waiting: {} {} at {}\n", short_id(member.id), member.name, member.address.text());
+    const std::string by = identity_of(reply, member.id);
+    fmt::print("waiting: {} {} at {}{}\n", short_id(member.id), member.name, member.address.text(),
+               by.empty() ? "" : ", by " + by);
   }
   for (const wire::RoundStatus& round : reply.rounds) {
     fmt::print("round: group {}, tag {}, use {}, attempt {}: {} of {} are done\n", round.key.group.value,
@@ -263,7 +281,8 @@ Run add_status(CLI::App& app) {
       ->check(sim::real_number(0.01, 86'400))
       ->capture_default_str();
   command->footer(R"(
-Shows the members in ring order, the newcomers that wait for admission, the rounds that some members have finished
+Shows the members in ring order with the run tokens or certificates by which they have joined, the newcomers that wait
+for admission, the rounds that some members have finished
 and others have not, the calls that wait for some seconds with those that they wait for, and counters since the
 coordinator started; with --watch also rates. "reduced" counts a tensor once, not once per peer.
 Exit code 1: the coordinator refuses.
@@ -272,7 +291,8 @@ Exit code 3: nothing answers at the address, or the answer is not that of a coor
 Examples:
   lockstep status 127.0.0.1:4000
   lockstep status file:run.token --watch --interval 0.5
-  lockstep status env:LOCKSTEP_COORDINATOR --json | jq '.members[].name')");
+  lockstep status env:LOCKSTEP_COORDINATOR --json | jq '.members[].name'
+  lockstep status coordinator.example:4000 --certificate me.pem --private-key me.key --authority ca.pem)");
   return [options] { return ask(*options); };
 }
 

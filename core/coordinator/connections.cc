@@ -183,6 +183,7 @@ std::optional<Connections::Event> Connections::next_event(StreamId stream) {
 }
 
 void Connections::on_bad_stranger(Connection& connection, const std::string& why) {
+  if (connection.channel.reader.met_tls()) return answer_tls(connection);
   context_.note({.kind = trace::Kind::kPeerRefused,
                  .view = {},
                  .peer = {},
@@ -191,6 +192,14 @@ void Connections::on_bad_stranger(Connection& connection, const std::string& why
                  .text = connection.from.text() + ": " + why});
   if (connection.greeted) return refuse(connection, Status::kProtocolError, why);
   end(connection);
+}
+
+// Rule 68: a program with a run token, or with a certificate, learns that it never gets in here.
+void Connections::answer_tls(Connection& connection) {
+  connection.channel.writer.preamble();
+  refuse(connection, Status::kRefused,
+         "this coordinator speaks no TLS, and was called with a run token or a certificate: connect with HOST:PORT "
+         "alone, or start the coordinator with --tokens FILE, or with certificates, and without --insecure");
 }
 
 void Connections::on_preamble(Connection& connection, const wire::Preamble& preamble) {

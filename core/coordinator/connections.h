@@ -126,6 +126,7 @@ class Connections {
   void on_preamble(Connection& connection, const wire::Preamble& preamble);
   // A stranger breaks the protocol.
   void on_bad_stranger(Connection& connection, const std::string& why);
+  void answer_tls(Connection& connection);
   [[nodiscard]] Instant silence_limit(Connection& connection) const;
   [[nodiscard]] std::optional<Eviction> judge(Connection& connection) const;
   [[nodiscard]] Connection* connection_of(PeerId peer);

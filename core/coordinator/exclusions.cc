@@ -24,6 +24,7 @@ void Exclusions::violated(const io::Identity& identity, bool personal, Instant n
   forget_old(now);
   if (personal) return exclude(entry_of({identity.token, {}}, now), false, now);
   exclude(entry_of({{}, identity.key}, now), false, now);
+  if (!identity.certificate.empty()) return;  // only the authority makes keys, each for one peer
   // One token admits any number of keys. So the violations of all its keys count for the token.
   Entry& token = entry_of({identity.token, {}}, now);
   token.until = std::max(token.until, now);

@@ -44,9 +44,16 @@ std::string Grants::text_of(io::TokenId token) const {
   return "token " + wire::name_of(token) + (named ? " (" + grant->second.name + ")" : "");
 }
 
-std::string Grants::token_of(PeerId peer) const {
-  const auto identity = identity_of_.find(peer);
-  return identity == identity_of_.end() ? std::string() : text_of(identity->second.token);
+std::string Grants::text_of(const io::Identity& identity) const {
+  return identity.certificate.empty() ? text_of(identity.token) : "certificate " + identity.certificate;
+}
+
+std::string Grants::way_back(const io::Identity& evicted) const {
+  if (!evicted.certificate.empty() || is_personal(evicted.token)) return {};
+  return ": " + text_of(evicted.token) +
+         " is for several peers, so its program can join again at once as another peer; to keep it out, revoke the "
+         "token, which takes out all peers that joined by it: `lockstep token revoke --tokens FILE " +
+         wire::name_of(evicted.token) + "`";
 }
 
 std::optional<io::Identity> Grants::identity_of(PeerId peer) const {
@@ -73,6 +80,7 @@ std::optional<Error> Grants::validate_status_request(const io::Identity& identit
         "printed");
   }
   if (const auto barred = barred_.find(identity.key); barred != barred_.end()) return refusal(barred->second);
+  if (!identity.doubt.empty()) return refusal(identity.doubt);
   const auto grant = grants_.find(identity.token);
   const bool proved = identity.proved || mutant(Mutant::kUnprovedAdmitted);
   if (!proved || grant == grants_.end()) {
@@ -113,6 +121,12 @@ std::optional<Error> Grants::validate_eviction(const io::Identity& identity, Ins
                    kMakeOne);
   }
   if (auto error = validate_status_request(identity, now)) return error;
+  if (!identity.certificate.empty()) {
+    return refusal(
+        "a run with certificates has no administrators: to take a peer out, have the authority revoke its certificate, "
+        "and give the coordinator the new list (`lockstep coordinator --revocation-list FILE`), which it reads again "
+        "when the file changes: the peer is out within a second");
+  }
   const Grant& grant = grants_.at(identity.token);
   if (grant.role == io::Role::kAdmin || mutant(Mutant::kObserverEvicts)) return std::nullopt;
   return refusal(text_of(grant.id) + " is for " + (grant.role == io::Role::kMember ? "members" : "observers") +
@@ -130,7 +144,7 @@ void Grants::gone(PeerId peer) { identity_of_.erase(peer); }
 
 std::vector<Grants::Revoked> Grants::change(const std::vector<Grant>& grants, const std::vector<BarredKey>& barred) {
   std::map<PeerId, std::string> tokens;
-  for (const auto& [peer, identity] : identity_of_) tokens.emplace(peer, text_of(identity.token));
+  for (const auto& [peer, identity] : identity_of_) tokens.emplace(peer, text_of(identity));
   replace(grants);
   std::erase_if(used_up_, [&](io::TokenId token) { return !grants_.contains(token); });
   barred_.clear();

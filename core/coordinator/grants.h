@@ -64,11 +64,15 @@ class Grants {
   // Replaces the table, and the list of barred keys.
   [[nodiscard]] std::vector<Revoked> change(const std::vector<Grant>& grants, const std::vector<BarredKey>& barred);
 
-  // "token 0123456789abcdef (name)"; empty: the peer has joined without one.
-  [[nodiscard]] std::string token_of(PeerId peer) const;
-  [[nodiscard]] std::string text_of(io::TokenId token) const;  // the same of a token
+  // "token 0123456789abcdef (name)", or "certificate 'CN=a' (SHA-256 ...)".
+  [[nodiscard]] std::string text_of(const io::Identity& identity) const;
+  // How a program whose peer was evicted can join again, and how to prevent it; empty: it cannot by itself. Begins with
+  // ": ".
+  [[nodiscard]] std::string way_back(const io::Identity& evicted) const;
   // Returns the identity with which the peer has joined. Empty if the peer has joined without a token.
   [[nodiscard]] std::optional<io::Identity> identity_of(PeerId peer) const;
+  // The same for all peers.
+  [[nodiscard]] const std::map<PeerId, io::Identity>& identities() const { return identity_of_; }
   // Whether the token is for one peer at a time.
   [[nodiscard]] bool is_personal(io::TokenId token) const;
   [[nodiscard]] std::size_t entries() const {
@@ -83,6 +87,7 @@ class Grants {
 
  private:
   void replace(const std::vector<Grant>& grants);
+  [[nodiscard]] std::string text_of(io::TokenId token) const;
   [[nodiscard]] std::size_t peers_of(io::TokenId token) const;
 
   bool secured_;

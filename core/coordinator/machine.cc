@@ -149,10 +149,10 @@ void Coordinator::Machine::on_evict_request(StreamId stream, PeerId peer) {
   }
   wire::EvictReply reply;
   if (participants_.contains(peer)) {
-    reply = {true, participants_.name_of(peer) + " is out of the run"};
     const std::optional<io::Identity> identity = grants_.identity_of(peer);
+    reply = {true, participants_.name_of(peer) + " is out of the run" + (identity ? grants_.way_back(*identity) : "")};
     if (identity) exclusions_.evicted(*identity, grants_.is_personal(identity->token), context_.now);
-    lose({peer, Status::kEvicted, "an administrator (" + grants_.text_of(admin.token) + ") has evicted this peer"});
+    lose({peer, Status::kEvicted, "an administrator (" + grants_.text_of(admin) + ") has evicted this peer"});
   } else {
     reply.text = "no peer " + trace::short_name(peer) + " is in the run, or waits: see `lockstep status`";
   }
@@ -191,12 +191,12 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   participants_.add(join.peer, join.name, network);
   if (grants_.joined(join.peer, identity)) context_.out().emplace_back(TokenUsed{identity.token});
   connections_.say_on(stream, wire::Waiting{address, context_.options.heartbeat, context_.options.silence});
-  const std::string token = grants_.token_of(join.peer);
+  const std::string by = context_.options.secured ? ", by " + grants_.text_of(identity) : std::string();
   context_.note({.kind = trace::Kind::kPeerWaiting,
                  .view = membership_.view().number,
                  .peer = join.peer,
                  .round = {},
-                 .text = join.name + " at " + address.text() + (token.empty() ? "" : ", by " + token)});
+                 .text = join.name + " at " + address.text() + by});
   candidate.dialled_back = !dial_back_.is_on();
   if (!candidate.dialled_back) dial_back_.begin(join.peer, address, identity.key);
   newcomers_.add(std::move(candidate));
@@ -638,6 +638,7 @@ wire::StatusReply Coordinator::Machine::snapshot(Instant now) const {
     reply.troubles.push_back({now - trouble.at, trouble.peer, trouble.other, trouble.text});
   }
   reply.waits = waits_.status(now);
+  for (const auto& [peer, identity] : grants_.identities()) reply.proofs.push_back({peer, grants_.text_of(identity)});
   return reply;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <string>
 
 #include "core/base/ids.h"
 
@@ -38,11 +39,15 @@ struct Identity {
   KeyDigest key;        // the other end holds the private key
   TokenId token;        // the token that the other end named; 0: none
   bool proved = false;  // the other end holds the secret of this token, and the token is one of ours
+  // In words, at most kMaxIdentityBytes; empty: not a run with certificates.
+  std::string certificate{};  // "'CN=a' (SHA-256 AB:CD:...)"
+  // Why this side cannot tell whether the certificate is valid: a fault of this side. Then `proved` is false.
+  std::string doubt{};
 
   auto operator<=>(const Identity&) const = default;
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(key, token, proved);
+    a.all(key, token, proved, certificate, doubt);
   }
 };
 

@@ -311,6 +311,11 @@ void fields(auto& a, Is<Trouble> auto& m) {
   a("text", m.text, kMaxTextBytes);
 }
 
+void fields(auto& a, Is<Proof> auto& m) {
+  a("peer", m.peer);
+  a("by", m.by, kMaxIdentityBytes);
+}
+
 void fields(auto& a, Is<StatusReply> auto& m) {
   a("view", m.view);
   a("waiting", m.waiting, kMaxMembers);
@@ -326,6 +331,7 @@ void fields(auto& a, Is<StatusReply> auto& m) {
   a("bytes_reduced", m.bytes_reduced);
   a("troubles", m.troubles, kMaxTroubles);
   a("waits", m.waits, kMaxWaitsInStatus);
+  a("proofs", m.proofs, kMaxMembers);
 }
 
 void fields(auto& a, Is<Ready> auto& m) {

@@ -49,6 +49,7 @@ inline constexpr std::size_t kMaxStateEntryBytes = kMaxStateNameBytes + 64;  // 
 inline constexpr std::size_t kMaxFetchedBytes = kMaxStateNameBytes + 64;     // the fetched part of a state in words
 inline constexpr std::size_t kMaxNameBytes = 64;                             // name of a peer, for people
 inline constexpr std::size_t kMaxTextBytes = 1024;                           // a reason in words
+inline constexpr std::size_t kMaxIdentityBytes = 160;                        // a token or a certificate, in words
 inline constexpr std::uint32_t kMaxStrangerBodyBytes = 512;                  // message before the greeting has ended
 inline constexpr std::uint32_t kMaxWaitingBodyBytes = 2048;       // message of a peer that waits for admission
 inline constexpr std::uint32_t kMaxBodyBytes = 1U << 20U;         // message of a member or of a coordinator

@@ -188,6 +188,12 @@ void LinkReader::payload_came(std::uint64_t bytes) {
   if (payload_rest() == 0) state_ = State::kTrailer;
 }
 
+// The first bytes of a TLS connection: a handshake record of version 3.x (RFC 8446, section 5.1).
+bool LinkReader::met_tls() const {
+  if (state_ != State::kPreamble || !error_ || pending().size() < kMagicBytes) return false;
+  return pending()[0] == std::byte{22} && pending()[1] == std::byte{3};
+}
+
 LinkReader::Step LinkReader::fail(Error error) {
   error_ = std::move(error);
   return *error_;

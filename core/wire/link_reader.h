@@ -85,6 +85,9 @@ class LinkReader {
   // complete, with only the trailer missing.)
   [[nodiscard]] bool holds_place() const { return arriving_.has_value() && !awaits_place() && !sunk_; }
 
+  // next() has failed because the other side begins with a TLS handshake.
+  [[nodiscard]] bool met_tls() const;
+
   // Frames that have ended: messages, headers of segments, and segments.
   [[nodiscard]] std::uint64_t frames() const { return frames_; }
 

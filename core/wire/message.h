@@ -524,6 +524,12 @@ struct WaitStatus {
   std::string text;
 };
 
+// The run token or the certificate by which a peer has joined.
+struct Proof {
+  PeerId peer;
+  std::string by;  // "token 0123456789abcdef (team)", "certificate 'CN=a' (SHA-256 AB:CD:...)"
+};
+
 struct StatusReply {
   View view;
   std::vector<Member> waiting;
@@ -539,6 +545,7 @@ struct StatusReply {
   std::uint64_t bytes_reduced = 0;  // bytes of the tensors on one peer, summed over committed rounds
   std::vector<Trouble> troubles;    // the newest last
   std::vector<WaitStatus> waits;    // the oldest first
+  std::vector<Proof> proofs;        // of members, and of peers that wait; none in a run without TLS
 };
 
 // ---- peer to peer ----

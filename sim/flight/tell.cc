@@ -104,6 +104,8 @@ class FieldsTeller {
   }
   void tell(std::string_view name, const io::Identity& identity) {
     tell(name, identity.key);
+    if (!identity.certificate.empty()) out_ += fmt::format(" with certificate {}", plain(identity.certificate));
+    if (!identity.doubt.empty()) out_ += fmt::format(" (in doubt: {})", plain(identity.doubt));
     if (identity.token == io::TokenId{}) return;
     out_ += fmt::format(" with token {}{}", hex(identity.token.value), identity.proved ? "" : " (not proved)");
   }

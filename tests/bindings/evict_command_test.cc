@@ -103,16 +103,17 @@ class EvictCommand : public ::testing::TestWithParam<std::uint32_t> {
   // Makes a token, in a file that `lockstep` takes for it. Returns when the coordinator knows the token.
   std::string make(const std::string& name, const std::string& more) {
     const std::string path = folder_ / (name + ".token");
-    const Ran made = lockstep("token new --tokens " + file() + " --name " + name + " " + more + " > " + path);
+    const std::string command = "token new --tokens " + file() + " --name " + name + " " + more + " > " + path;
+    const Ran made = run_in_shell("umask 077 && " LOCKSTEP_CLI " " + command);
     EXPECT_EQ(made.code, 0) << made.text;
     while (lockstep("status file:" + path).code != 0) {  // the coordinator looks at its file several times a second
     }
     return "file:" + path;
   }
 
-  // Starts the run, and finds the peer of this rank.
-  void begin(std::uint32_t rank) {
-    for (std::size_t i = 0; i < kPeers; ++i) peers_[i]->say(make(name_of(i), "--peers 1"));
+  // Starts the run, by this token or each peer by one of its own, and finds the peer of this rank.
+  void begin(std::uint32_t rank, const std::string& token = {}) {
+    for (std::size_t i = 0; i < kPeers; ++i) peers_[i]->say(token.empty() ? make(name_of(i), "--peers 1") : token);
     for (std::size_t i = 0; i < kPeers; ++i) {
       const std::string line = next_of(i);
       ASSERT_THAT(line, HasSubstr("world 3 rank "));
@@ -159,6 +160,25 @@ TEST_P(EvictCommand, TakesOutAPeerOfAnyRankAndTheOthersGoOn) {
   EXPECT_THAT(again.text, HasSubstr("no peer in the run, or waiting, is '" + which + "'"));
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, EvictCommand, ::testing::Range(0U, static_cast<std::uint32_t>(kPeers)));
+
+using SharedTokenEvictCommand = EvictCommand;
+
+TEST_P(SharedTokenEvictCommand, SaysHowThePeerCanReturnAndHowToKeepItOut) {
+  const std::string admin = make("operator", "--role admin");
+  begin(GetParam(), make("team", ""));
+  const Ran status = lockstep("status " + admin);
+  EXPECT_THAT(status.text, AllOf(HasSubstr("identity"), HasSubstr(" (team)")));
+  const Ran ran = lockstep("evict " + admin + " " + name_of(victim));
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, AllOf(HasSubstr(name_of(victim) + " is out of the run: token "),
+                              HasSubstr(" (team) is for several peers, so its program can join again at once")));
+  const std::string before = "`lockstep token revoke --tokens FILE ";
+  const auto at = ran.text.find(before);
+  ASSERT_NE(at, std::string::npos) << ran.text;
+  const std::string id = ran.text.substr(at + before.size(), 16);
+  EXPECT_EQ(lockstep("token revoke --tokens " + file() + " " + id).code, 0) << "the command works as it is printed";
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, SharedTokenEvictCommand, ::testing::Range(0U, static_cast<std::uint32_t>(kPeers)));
 
 using RefusedEvictCommand = EvictCommand;
 

@@ -191,6 +191,39 @@ TEST_F(SecuredRun, APlainPeerLearnsThatItNeedsAToken) {
   EXPECT_THAT(transport::query_status(address, kLong).error().text, HasSubstr("run token"));
 }
 
+// The other way round.
+TEST_F(SecuredRun, APeerWithATokenLearnsThatTheCoordinatorHasNoTls) {
+  CoordinatorServer::Options options;
+  options.listen = "127.0.0.1:0";
+  options.access.insecure = true;
+  std::vector<std::string> heard;
+  std::mutex mutex;
+  options.log = [&](std::string_view line) {
+    const std::lock_guard lock(mutex);
+    heard.emplace_back(line);
+  };
+  const auto plain = CoordinatorServer::start(std::move(options));
+  ASSERT_TRUE(plain.ok()) << plain.error().text;
+  wire::RunToken text = *wire::parse_run_token(server->token());
+  const std::string address = "127.0.0.1:" + std::to_string((*plain)->address().port);
+  text.coordinators = {address};
+  const Instant began = transport::now();
+  EXPECT_THAT(refusal(wire::text_of(text)),
+              AllOf(HasSubstr("the coordinator there speaks no TLS"), HasSubstr("Connect with HOST:PORT alone"),
+                    HasSubstr("--tokens FILE"), HasSubstr("trying again does not help")));
+  const auto asked = transport::query_status(wire::text_of(text), kLong);
+  ASSERT_FALSE(asked.ok());
+  EXPECT_THAT(asked.error().text, HasSubstr("the coordinator there speaks no TLS"));
+  EXPECT_LT((transport::now() - began).seconds(), 5.0) << "it does not wait for the time-out";
+  {
+    const std::lock_guard lock(mutex);
+    ASSERT_FALSE(heard.empty());
+    EXPECT_THAT(heard.front(), HasSubstr("this coordinator speaks no TLS, and was called with a run token"));
+  }
+  text.coordinators.emplace_back("127.0.0.1:1");  // nothing listens there, yet
+  EXPECT_THAT(refusal(wire::text_of(text), kShort), AllOf(HasSubstr("speaks no TLS"), HasSubstr("tried")));
+}
+
 TEST_F(SecuredRun, ARevokedTokenEndsItsPeersWithinASecondAndTheRunGoesOn) {
   const std::string of_b = token("b");
   const auto a = peer(2);

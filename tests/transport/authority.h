@@ -37,14 +37,15 @@ class Authority {
     return {folder_ / (stem + ".pem"), folder_ / (stem + ".key"), folder_ / (name_ + ".pem"), {}};
   }
 
-  // Writes a list of revoked certificates: of those signed so far, the last `count`. Returns its path.
-  std::string revoke_last(int count) {
+  // Writes a list of revoked certificates: of those signed so far, the last `count`. Returns its path. `begins`: days
+  // from today on which its one day begins.
+  std::string revoke_last(int count, int begins = 0) {
     X509_CRL* const list = X509_CRL_new();
-    ASN1_TIME* const time = X509_time_adj_ex(nullptr, 0, 0, nullptr);
+    ASN1_TIME* const time = X509_time_adj_ex(nullptr, begins, 0, nullptr);
     X509_CRL_set_version(list, 1);
     X509_CRL_set_issuer_name(list, X509_get_subject_name(certificate_.get()));
     X509_CRL_set1_lastUpdate(list, time);
-    X509_time_adj_ex(time, 1, 0, nullptr);
+    X509_time_adj_ex(time, begins + 1, 0, nullptr);
     X509_CRL_set1_nextUpdate(list, time);
     for (int i = 0; i < count; ++i) {
       X509_REVOKED* const one = X509_REVOKED_new();

@@ -2,10 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/transport/authority.h"
 #include "transport/communicator.h"
@@ -15,8 +19,11 @@
 namespace lockstep::transport {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 
 constexpr Duration kMustEnd = seconds(30);
 constexpr Duration kInVain = seconds(2);
@@ -28,6 +35,10 @@ class Certificates : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.access.certificates = authority.sign("coordinator", host);
     options.access.certificates.revocation_list = revocation_list;
+    options.log = [this](std::string_view line) {
+      const std::lock_guard lock(mutex);
+      lines.emplace_back(line);
+    };
     auto started = CoordinatorServer::start(std::move(options));
     ASSERT_TRUE(started.ok()) << started.error().text;
     server = std::move(*started);
@@ -66,6 +77,18 @@ class Certificates : public ::testing::Test {
     return *work;
   }
 
+  // How many lines of the coordinator's log have this text.
+  std::size_t logged(std::string_view text) {
+    const std::lock_guard lock(mutex);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(lines, [&](const std::string& line) { return line.find(text) != std::string::npos; }));
+  }
+  [[nodiscard]] static Protection with(const tls::CertificateFiles& files) {
+    return {.insecure = false, .certificates = files};
+  }
+
+  std::mutex mutex;
+  std::vector<std::string> lines;
   const TemporaryFolder folder;
   Authority authority{folder, "ours"};
   Authority other{folder, "theirs"};
@@ -159,6 +182,89 @@ TEST_F(Certificates, ACertificateThatEndsTakesItsPeerOutOfTheRun) {
   EXPECT_LT((now() - began).seconds(), 4.5);
   EXPECT_THAT(join(authority.sign("c", "DNS:c.example", seconds(-1)), kInVain).outcome.text,
               HasSubstr("certificate expired"));
+}
+
+TEST_F(Certificates, LogAndStatusNameTheCertificateOfEachPeer) {
+  start("IP:127.0.0.1");
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  const Joined a = join(files);
+  ASSERT_EQ(a.outcome.status, Status::kOk) << a.outcome.text;
+  EXPECT_EQ(logged("by certificate 'CN=a' (SHA-256 "), 1U);
+  EXPECT_EQ(logged("token"), 0U);
+  const auto status = query_status(server->address().text(), kMustEnd, with(files));
+  ASSERT_TRUE(status.ok()) << status.error().text;
+  ASSERT_EQ(status->proofs.size(), 1U);
+  EXPECT_THAT(status->proofs.front().by,
+              MatchesRegex("certificate 'CN=a' \\(SHA-256 [0-9A-F][0-9A-F](:[0-9A-F][0-9A-F])+\\)"));
+}
+
+TEST_F(Certificates, AdviceIsAboutCertificatesAndNotAboutTokens) {
+  start("IP:127.0.0.1");
+  const std::string address = server->address().text();
+  const auto plain = query_status(address, kMustEnd);
+  ASSERT_FALSE(plain.ok());
+  EXPECT_THAT(plain.error().text, AllOf(HasSubstr("--certificate, --private-key and --authority"),
+                                        HasSubstr("lockstep.Certificates"), Not(HasSubstr("token"))));
+  EXPECT_THAT(evict_peer(address, {1, 1}, kMustEnd).error().text,
+              AllOf(HasSubstr("--certificate, --private-key and --authority"), Not(HasSubstr("token"))));
+  EXPECT_THAT(join({}).outcome.text, AllOf(HasSubstr("--certificate, --private-key"), Not(HasSubstr("token"))));
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  EXPECT_THAT(evict_peer(address, {1, 1}, kMustEnd, with(files)).error().text,
+              AllOf(HasSubstr("have the authority revoke its certificate"), Not(HasSubstr("token"))));
+}
+
+TEST_F(Certificates, ACertificateForACoordinatorWithTokensIsToldToUseOne) {
+  CoordinatorServer::Options options;
+  options.listen = "127.0.0.1:0";
+  options.access.token_file = folder / "tokens";
+  auto started = CoordinatorServer::start(std::move(options));
+  ASSERT_TRUE(started.ok()) << started.error().text;
+  server = std::move(*started);
+  const auto refused = query_status(server->address().text(), kMustEnd, with(authority.sign("a", "DNS:a.example")));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().text, HasSubstr("connect with its run token, without certificates"));
+}
+
+TEST_F(Certificates, AnOldRevocationListIsTheCoordinatorsFault) {
+  const std::string list = authority.revoke_last(0);
+  start("IP:127.0.0.1", list);
+  const Joined a = join(authority.sign("a", "DNS:a.example"));
+  ASSERT_EQ(a.outcome.status, Status::kOk) << a.outcome.text;
+  const tls::CertificateFiles files = authority.sign("b", "DNS:b.example");
+  for (const auto& [begins, words] : {std::pair(-2, "is out of date since 2"), std::pair(2, "is valid only from 2")}) {
+    authority.revoke_last(0, begins);
+    while (logged(words) == 0) std::this_thread::yield();  // the coordinator looks at its files
+    EXPECT_EQ(logged("Put a new list into " + list + ", which is read at once"), begins < 0 ? 1U : 2U);
+    const Instant began = now();
+    const Joined b = join(files);
+    EXPECT_LT((now() - began).seconds(), 5.0) << "it does not wait for the time-out";
+    EXPECT_EQ(b.outcome.status, Status::kRefused);
+    EXPECT_THAT(b.outcome.text, AllOf(HasSubstr("the coordinator admits nobody now: the revocation list of 'CN=ours'"),
+                                      HasSubstr(words), HasSubstr("Nothing is known against your certificate"),
+                                      HasSubstr("--revocation-list FILE")));
+    EXPECT_THAT(query_status(server->address().text(), kMustEnd, with(files)).error().text, HasSubstr(words));
+  }
+  EXPECT_EQ(a.peer->view()->members.size(), 1U) << "a member stays";
+  authority.revoke_last(0);
+  while (logged("the files are in order again") == 0) std::this_thread::yield();
+  const auto status = query_status(server->address().text(), kMustEnd, with(files));
+  EXPECT_TRUE(status.ok()) << status.error().text;
+}
+
+TEST_F(Certificates, ACertificateOnAnOldRevocationListIsRevoked) {
+  const tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  start("IP:127.0.0.1", authority.revoke_last(1, -2));
+  EXPECT_EQ(logged("is out of date since 2"), 1U) << "told at the start";
+  EXPECT_THAT(join(files, kInVain).outcome.text, HasSubstr("certificate revoked"));
+}
+
+TEST_F(Certificates, AnOldRevocationListOfAPeerIsItsOwnFault) {
+  start("IP:127.0.0.1");
+  tls::CertificateFiles files = authority.sign("a", "DNS:a.example");
+  files.revocation_list = authority.revoke_last(0, -2);
+  EXPECT_THAT(join(files, kInVain).outcome.text,
+              AllOf(HasSubstr("the revocation list of 'CN=ours' is out of date since 2"),
+                    HasSubstr("give this side a new list"), Not(HasSubstr("certificate of the other side"))));
 }
 
 TEST_F(Certificates, FilesThatCannotBeUsedAreNamed) {

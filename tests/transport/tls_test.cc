@@ -18,6 +18,7 @@
 namespace lockstep::transport {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -108,6 +109,21 @@ TEST_F(Tls, AListenerWithoutTlsIsNamed) {
   run_until([&] { return b.saw<io::Accepted>(); });
   b.streams.carry_out(write_of(b.last<io::Accepted>().stream, "LOCKSTEP and more than a record's head"));
   run_until([&] { return a.saw<io::Closed>(); });
+  EXPECT_EQ(a.last<io::Closed>().reason, io::CloseReason::kRejected) << "a coordinator without TLS stays one";
+  EXPECT_THAT(a.last<io::Closed>().text, AllOf(HasSubstr("the coordinator there speaks no TLS"),
+                                               HasSubstr("--insecure"), HasSubstr("--tokens FILE")));
+}
+
+// A web server, for example, may give way to the coordinator.
+TEST_F(Tls, AListenerThatIsNoLockstepProgramIsTriedAgain) {
+  b.streams.secure({});
+  const auto bound = b.streams.listen({{loopback_v4(0)}, 0, 0});
+  ASSERT_TRUE(bound.ok());
+  a.streams.carry_out(io::Dial{a.names.next(), loopback_v4(bound->port), true});
+  run_until([&] { return b.saw<io::Accepted>(); });
+  b.streams.carry_out(write_of(b.last<io::Accepted>().stream, "LOCK OUT: and more than a record's head"));
+  run_until([&] { return a.saw<io::Closed>(); });
+  EXPECT_NE(a.last<io::Closed>().reason, io::CloseReason::kRejected);
   EXPECT_THAT(a.last<io::Closed>().text, HasSubstr("does not speak TLS"));
 }
 

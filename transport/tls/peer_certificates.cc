@@ -6,17 +6,16 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
-#include <string_view>
 #include <utility>
 
-#include "core/base/text.h"
+#include "transport/tls/certificate_words.h"
 #include "transport/tls/key_pair.h"
+#include "transport/tls/revocation_lists.h"
 
 namespace lockstep::transport::tls {
 namespace {
 
 using CheckPtr = std::unique_ptr<X509_STORE_CTX, Freed<X509_STORE_CTX_free>>;
-constexpr std::size_t kMaxSubjectBytes = 100;  // in a text
 
 StorePtr store_of(const SSL_CTX* context) {
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
@@ -31,23 +30,9 @@ std::int64_t end_of(const X509* certificate) {
   return ::timegm(&time);
 }
 
-std::string subject_of(const X509* certificate) {
-  const BioPtr out(BIO_new(BIO_s_mem()));
-  require(out != nullptr);
-  X509_NAME_print_ex(out.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253);
-  char* data = nullptr;
-  const auto size = BIO_get_mem_data(out.get(), &data);
-  return plain(cut(std::string_view(data, static_cast<std::size_t>(size)), kMaxSubjectBytes));
-}
-
 // Only newcomers pay for a revocation list that is out of date: nobody says that a certificate of a member is bad.
 int ignore_old_lists(int good, X509_STORE_CTX* check) {
-  switch (X509_STORE_CTX_get_error(check)) {
-    case X509_V_ERR_UNABLE_TO_GET_CRL:
-    case X509_V_ERR_CRL_NOT_YET_VALID:
-    case X509_V_ERR_CRL_HAS_EXPIRED: return 1;
-    default: return good;
-  }
+  return is_fault_of_list(X509_STORE_CTX_get_error(check)) ? 1 : good;
 }
 
 }  // namespace
@@ -79,7 +64,7 @@ struct PeerCertificates::Shown {
     X509_STORE_CTX_set_verify_cb(check.get(), ignore_old_lists);
     if (X509_verify_cert(check.get()) == 1) return {};
     const int error = X509_STORE_CTX_get_error(check.get());
-    const std::string name = "certificate '" + subject_of(certificate.get()) + "' ";
+    const std::string name = "certificate " + subject_of(certificate.get()) + " ";
     if (error == X509_V_ERR_CERT_REVOKED) return name + "was revoked";
     if (error == X509_V_ERR_CERT_HAS_EXPIRED) return name + "has expired";
     return name + "is refused: " + X509_verify_cert_error_string(error);

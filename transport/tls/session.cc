@@ -12,7 +12,10 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/wire/message.h"
 #include "transport/driver_mutant.h"
+#include "transport/tls/certificate_words.h"
+#include "transport/tls/revocation_lists.h"
 
 namespace lockstep::transport::tls {
 namespace {
@@ -22,6 +25,11 @@ constexpr std::size_t kMostReceived = std::size_t{8} * kRecordBytes;
 // One read() takes up to so many bytes and records, so that streams take turns.
 constexpr std::size_t kMostInARow = std::size_t{16} * kRecordBytes;
 constexpr int kMostRecordsInARow = 64;
+
+// The first bytes of a Lockstep program without TLS, and how many of them OpenSSL takes before it gives up.
+constexpr std::string_view kPlainMagic = "LOCKSTEP";
+static_assert(kPlainMagic.size() == sizeof(wire::kMagic));
+constexpr std::size_t kPlainHead = 5;
 
 // In place of an errno.
 constexpr int kEnded = -1;
@@ -88,6 +96,8 @@ int Session::give_openssl(char* into, int size) {
   const std::size_t bytes = std::min(in_.size(), static_cast<std::size_t>(size));
   std::memcpy(into, in_.bytes().data(), bytes);
   in_.drop(bytes);
+  if (findings_.head.size() < sizeof(wire::kMagic))
+    findings_.head.append(into, std::min(bytes, sizeof(wire::kMagic) - findings_.head.size()));
   return static_cast<int>(bytes);
 }
 
@@ -117,13 +127,11 @@ Session::Session(std::shared_ptr<const Credentials> credentials, int socket, Sid
 
 // A certificate says nothing but a key. The handshake itself proves that the other side holds it.
 int Session::on_verify(X509_STORE_CTX* chain, void* /*nothing*/) {
-  const auto* const ssl =
-      static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
-  auto& session = *static_cast<Session*>(SSL_get_app_data(ssl));
+  Session& session = of(chain);
   session.identity_.key = digest_of(X509_STORE_CTX_get0_cert(chain));
   const auto& wanted = session.credentials_->coordinator_key();
   if (session.side_ == Side::kDialsCoordinator && wanted && *wanted != session.identity_.key) {
-    session.refused_because_ =
+    session.findings_.refused_because =
         "the coordinator shows another key than the run token names: the token is of another coordinator, or somebody "
         "intercepts the connection";
     X509_STORE_CTX_set_error(chain, X509_V_ERR_CERT_REJECTED);
@@ -139,15 +147,51 @@ bool Session::demands_certificate() const {
          (side_ == Side::kDialsCoordinator || (side_ == Side::kAccepts && credentials_->asks_for_proof()));
 }
 
+Session& Session::of(X509_STORE_CTX* chain) {
+  const auto* const ssl =
+      static_cast<const SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  return *static_cast<Session*>(SSL_get_app_data(ssl));
+}
+
+// A coordinator whose revocation list is of no use admits nobody. It says so in the protocol, where it has words: the
+// alert of TLS would blame the certificate of the newcomer.
+int Session::on_fault(int good, X509_STORE_CTX* chain) {
+  if (good == 1 || !is_fault_of_list(X509_STORE_CTX_get_error(chain))) return good;
+  Session& session = of(chain);
+  session.findings_.list_fault = words_of_list_fault(chain);
+  return session.side_ == Side::kAccepts ? 1 : 0;
+}
+
+std::string Session::words_of_bad_certificate(X509_STORE_CTX* chain) const {
+  const int error = X509_STORE_CTX_get_error(chain);
+  if (is_fault_of_list(error)) return findings_.list_fault + ": give this side a new list";
+  std::string words = "the certificate of the other side is refused: ";
+  words += X509_verify_cert_error_string(error);
+  if (error == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT && side_ == Side::kDialsCoordinator) {
+    words += ". A coordinator with run tokens shows such one: connect with its run token, without certificates";
+  }
+  return words;
+}
+
 // 1: the authority has signed it, and it is that of a coordinator where one is dialled.
 int Session::judge_certificate(X509_STORE_CTX* chain) {
+  X509_STORE_CTX_set_verify_cb(chain, &Session::on_fault);
   if (X509_verify_cert(chain) != 1) {
-    refused_because_ = std::string("the certificate of the other side is refused: ") +
-                       X509_verify_cert_error_string(X509_STORE_CTX_get_error(chain));
+    findings_.refused_because = words_of_bad_certificate(chain);
     return 0;
   }
+  if (side_ == Side::kAccepts) {
+    identity_.certificate = tls::words_of(X509_STORE_CTX_get0_cert(chain));
+    X509_STORE_CTX_set_error(chain, X509_V_OK);
+  }
+  if (!findings_.list_fault.empty()) {
+    identity_.doubt = "the coordinator admits nobody now: " + findings_.list_fault +
+                      ". Nothing is known against your certificate: the operator of the coordinator must give it a new "
+                      "list, which it reads at once (`lockstep coordinator --revocation-list FILE`)";
+  }
   if (side_ == Side::kDialsCoordinator && !credentials_->is_for_coordinator(X509_STORE_CTX_get0_cert(chain))) {
-    refused_because_ = "the certificate of the other side is refused: it does not name the host that was dialled";
+    findings_.refused_because =
+        "the certificate of the other side is refused: it does not name the host that was dialled";
     X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
     return 0;
   }
@@ -220,11 +264,20 @@ Session::Step Session::fail(std::string why) {
 
 std::string Session::words_of_failure() {
   const std::string reason = take_error();
-  if (!refused_because_.empty()) return refused_because_;
+  if (!findings_.refused_because.empty()) return findings_.refused_because;
   if (receive_error_ == kEnded) {
     return "closed during the TLS handshake: the other side may speak no TLS, or has no room for strangers";
   }
   if (receive_error_ != 0) return "during the TLS handshake: " + system_error(receive_error_).message();
+  // Whoever can say so can as well show another key, and end the search alike (rule 68 of docs/protocol.md).
+  if (side_ == Side::kDialsCoordinator && findings_.head.size() >= kPlainHead &&
+      kPlainMagic.starts_with(findings_.head)) {
+    findings_.refused_because =
+        "the coordinator there speaks no TLS: it runs with --insecure, or on loopback without a token file. Connect "
+        "with HOST:PORT alone, and with insecure (--insecure) if it is on another machine; or start the coordinator "
+        "with tokens (--tokens FILE) or certificates";
+    return findings_.refused_because;
+  }
   if (reason == "wrong version number" || reason == "http request" || reason == "packet length too long") {
     return "the other side does not speak TLS";
   }
@@ -273,7 +326,7 @@ bool Session::take_proof() {
   std::copy_n(proof_.begin() + 16, shown.size(), shown.begin());
   if (credentials_->demands_certificates()) {  // the handshake has proved it
     identity_.token = kByCertificate;
-    identity_.proved = true;
+    identity_.proved = identity_.doubt.empty();
     return true;
   }
   const Secret* const secret = credentials_->secret_of(identity_.token);

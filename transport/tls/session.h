@@ -43,8 +43,9 @@ class Session {
   enum class Step : std::uint8_t { kDone, kWantsRead, kWantsWrite, kFailed };
   // Goes on with the handshake and the proof. Call it again when the socket is ready, until kDone or kFailed.
   [[nodiscard]] Step handshake();
-  // Whether the handshake has failed because of the other side's key or certificate: another one would fail alike.
-  [[nodiscard]] bool has_refused() const { return !refused_because_.empty(); }
+  // Whether the handshake has failed because of the other side's key or certificate, or because it is a Lockstep
+  // coordinator without TLS: another one would fail alike.
+  [[nodiscard]] bool has_refused() const { return !findings_.refused_because.empty(); }
   // What the other side has proved. Valid after kDone.
   [[nodiscard]] const io::Identity& identity() const { return identity_; }
 
@@ -76,9 +77,13 @@ class Session {
  private:
   static BIO_METHOD* socket_method();
   static int on_verify(X509_STORE_CTX* chain, void* nothing);
+  static Session& of(X509_STORE_CTX* chain);
+  static int on_fault(int good, X509_STORE_CTX* chain);
   static void on_secret(const SSL* ssl, const char* line);
   [[nodiscard]] bool demands_certificate() const;
   int judge_certificate(X509_STORE_CTX* chain);
+
+  [[nodiscard]] std::string words_of_bad_certificate(X509_STORE_CTX* chain) const;
 
   bool receive(std::size_t least);
   int give_openssl(char* into, int size);
@@ -110,9 +115,15 @@ class Session {
   std::optional<RecordReader> reader_;
   std::optional<RecordWriter> writer_;
   bool is_dry_ = false;
-  bool socket_is_dry_ = false;        // the last call took fewer bytes than it could have taken
-  int receive_error_ = 0;             // errno of the socket; kEnded: the other side has closed it
-  std::string refused_because_{};     // of the other side's certificate
+  bool socket_is_dry_ = false;  // the last call took fewer bytes than it could have taken
+  int receive_error_ = 0;       // errno of the socket; kEnded: the other side has closed it
+  // Of the handshake.
+  struct Findings {
+    std::string refused_because{};  // of the other side's certificate, or of its answer in clear
+    std::string list_fault{};       // of the revocation lists of this side
+    std::string head{};             // the first bytes of the other side
+  };
+  Findings findings_;
   std::size_t receive_bytes_ = 4096;  // that the next call may take: few at first, then as many as come
   ByteQueue in_;
   ByteQueue out_;

@@ -157,6 +157,25 @@ void expect_out(Room& run, const Lie& lie) {
 }
 
 // Rules 2, 3 and 12: a frame of a future term, more of anything than its limit, a second Done for a round.
+// Rule 68.
+TEST(Strangers, AClientWithTlsLearnsThatTheCoordinatorHasNone) {
+  fuzz::CoordinatorHost coordinator{Options{}};
+  FarEnd& stranger = coordinator.streams.accept(address_of(1));
+  constexpr std::byte kHello[] = {std::byte{22}, std::byte{3}, std::byte{1}, std::byte{2},   std::byte{0},
+                                  std::byte{1},  std::byte{0}, std::byte{1}, std::byte{0xfc}};
+  stranger.say_bytes(kHello);
+  coordinator.run();
+  const auto* const refused = stranger.last<wire::Refused>();
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->status, Status::kRefused);
+  EXPECT_NE(refused->text.find("this coordinator speaks no TLS"), std::string::npos);
+  FarEnd& other = coordinator.streams.accept(address_of(2));
+  constexpr std::byte kNothing[16] = {};
+  other.say_bytes(kNothing);
+  coordinator.run();
+  EXPECT_EQ(other.last<wire::Refused>(), nullptr) << "any other stranger gets no answer";
+}
+
 TEST(BadInput, EvictsAMemberThatViolatesTheProtocol) {
   const Lie lies[] = {
       {"done in no cohort",

@@ -104,7 +104,7 @@ TEST(Grants, ARevokedTokenNamesItsPeers) {
   Grants grants(true, {team(), {.id = kOther}});
   (void)grants.joined({1, 1}, identity(1));
   (void)grants.joined({2, 2}, identity(2, kOther));
-  EXPECT_EQ(grants.token_of({1, 1}), "token 0123456789abcdef (team)");
+  EXPECT_EQ(grants.text_of(identity(1)), "token 0123456789abcdef (team)");
   const auto revoked = grants.change({{.id = kOther}}, {});
   ASSERT_EQ(revoked.size(), 1U);
   EXPECT_EQ(revoked.front().peer, (PeerId{1, 1}));
@@ -235,7 +235,10 @@ TEST(SecuredRun, AnAdministratorEvictsAPeerAndTheRunGoesOn) {
   const FarEnd& asks = run.say(identity(9, kAdmin), wire::EvictRequest{{1, 1}});
   ASSERT_NE(asks.last<wire::EvictReply>(), nullptr);
   EXPECT_TRUE(asks.last<wire::EvictReply>()->evicted);
-  EXPECT_EQ(asks.last<wire::EvictReply>()->text, "p1 is out of the run");
+  EXPECT_EQ(asks.last<wire::EvictReply>()->text,
+            "p1 is out of the run: token 0123456789abcdef (team) is for several peers, so its program can join again "
+            "at once as another peer; to keep it out, revoke the token, which takes out all peers that joined by it: "
+            "`lockstep token revoke --tokens FILE 0123456789abcdef`");
   ASSERT_NE(run.a->last<wire::Evicted>(), nullptr);
   EXPECT_EQ(run.a->last<wire::Evicted>()->status, Status::kEvicted);
   EXPECT_EQ(run.a->last<wire::Evicted>()->text,
@@ -247,6 +250,100 @@ TEST(SecuredRun, AnAdministratorEvictsAPeerAndTheRunGoesOn) {
   ASSERT_NE(again.last<wire::Refused>(), nullptr);
   EXPECT_EQ(again.last<wire::Refused>()->text, "an administrator has evicted this peer: it may join again in 10 s");
   EXPECT_NE(run.say(identity(9, kAdmin), wire::StatusRequest{}).last<wire::StatusReply>(), nullptr);
+}
+
+TEST(SecuredRun, AnEvictedPeerWithATokenOfItsOwnHasNoWayBack) {
+  SecuredRun run;
+  constexpr io::TokenId kOneAtATime{0x71};
+  constexpr io::TokenId kOnce{0x72};
+  run.coordinator.change_grants({{.id = kOneAtATime, .most_peers = 1},
+                                 {.id = kOnce, .single_use = true},
+                                 {.id = kAdmin, .role = io::Role::kAdmin}});
+  for (const auto& [n, token] : {std::pair(std::uint8_t{1}, kOneAtATime), std::pair(std::uint8_t{2}, kOnce)}) {
+    ASSERT_NE(run.join(n, identity(n, token)).last<wire::Waiting>(), nullptr);
+    EXPECT_EQ(run.say(identity(9, kAdmin), wire::EvictRequest{{n, n}}).last<wire::EvictReply>()->text,
+              "p" + std::to_string(n) + " is out of the run");
+  }
+}
+
+TEST(SecuredRun, AStatusSaysByWhichTokenEachPeerHasJoined) {
+  AdministeredRun run;
+  run.join(5, identity(5));
+  const auto* const status = run.say(identity(9, kWatcher), wire::StatusRequest{}).last<wire::StatusReply>();
+  ASSERT_NE(status, nullptr);
+  ASSERT_EQ(status->proofs.size(), 3U);  // two members, and one that waits
+  for (const wire::Proof& proof : status->proofs) EXPECT_EQ(proof.by, "token 0123456789abcdef (team)");
+}
+
+// ---- certificates ----
+
+constexpr io::TokenId kByCertificate{1};
+
+io::Identity certified(std::uint8_t n) {
+  io::Identity made = identity(n, kByCertificate);
+  made.certificate = "'CN=p" + std::to_string(n) + "' (SHA-256 AB:CD)";
+  return made;
+}
+
+struct CertifiedRun : SecuredRun {
+  CertifiedRun() {
+    coordinator.change_grants({{.id = kByCertificate, .name = "certificate"}});
+    a = &join(1, certified(1));
+    b = &join(2, certified(2));
+    answer(*a);
+    answer(*b);
+  }
+};
+
+TEST(CertifiedRun, NamesCertificatesInPlaceOfTokens) {
+  CertifiedRun run;
+  bool named = false;
+  for (const trace::Event& event : run.coordinator.events) {
+    named = named || event.text == "p1 at 10.0.0.1:4000, by certificate 'CN=p1' (SHA-256 AB:CD)";
+  }
+  EXPECT_TRUE(named);
+  const wire::StatusReply status = run.coordinator.status();
+  ASSERT_EQ(status.proofs.size(), 2U);
+  EXPECT_EQ(status.proofs.back().by, "certificate 'CN=p2' (SHA-256 AB:CD)");
+}
+
+TEST(CertifiedRun, HasNoAdministratorsAndSaysHowToTakeAPeerOut) {
+  CertifiedRun run;
+  const auto* const refused = run.say(certified(1), wire::EvictRequest{{2, 2}}).last<wire::Refused>();
+  ASSERT_NE(refused, nullptr);
+  EXPECT_NE(refused->text.find("have the authority revoke its certificate"), std::string::npos);
+  EXPECT_NE(refused->text.find("--revocation-list FILE"), std::string::npos);
+  EXPECT_EQ(refused->text.find("token"), std::string::npos) << refused->text;
+}
+
+TEST(CertifiedRun, TellsAPeerThatItsOwnSideCannotJudgeTheCertificate) {
+  CertifiedRun run;
+  io::Identity doubtful = certified(3);
+  doubtful.proved = false;
+  doubtful.doubt = "the revocation list is out of date";
+  for (const wire::Message& message :
+       {wire::Message(wire::StatusRequest{}), wire::Message(wire::EvictRequest{{2, 2}})}) {
+    ASSERT_NE(run.say(doubtful, message).last<wire::Refused>(), nullptr);
+    EXPECT_EQ(run.say(doubtful, message).last<wire::Refused>()->text, doubtful.doubt);
+  }
+  const auto* const refused = run.join(3, doubtful).last<wire::Refused>();
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->text, doubtful.doubt);
+}
+
+// Rule 66: nobody makes certificates but the authority.
+TEST(CertifiedRun, ViolationsExcludeTheirCertificateAndNoOther) {
+  CertifiedRun run;
+  for (const std::uint8_t n : {std::uint8_t{3}, std::uint8_t{4}, std::uint8_t{5}, std::uint8_t{6}}) {
+    FarEnd& liar = run.join(n, certified(n));
+    ASSERT_NE(liar.last<wire::Waiting>(), nullptr) << int{n};
+    liar.say(wire::Waiting{});
+    run.coordinator.run();
+    ASSERT_NE(liar.last<wire::Evicted>(), nullptr) << int{n};
+  }
+  const auto* const refused = run.join(7, certified(3)).last<wire::Refused>();
+  ASSERT_NE(refused, nullptr);
+  EXPECT_NE(refused->text.find("this peer has broken the protocol"), std::string::npos);
 }
 
 TEST(SecuredRun, AnEvictionDoesNotCountAgainstASharedToken) {

@@ -96,6 +96,20 @@ TEST(LinkReader, ReportsAnotherProtocolAfterEightBytes) {
   EXPECT_EQ(reader.next().error().text, "not a Lockstep stream: first bytes 47 45 54 20 ('GET ')");
 }
 
+TEST(LinkReader, KnowsAHandshakeOfTls) {
+  for (const auto& [first, is_tls] : {std::pair(Bytes{std::byte{22}, std::byte{3}, std::byte{1}}, true),
+                                      {Bytes{std::byte{22}, std::byte{4}, std::byte{1}}, false},
+                                      {Bytes{std::byte{21}, std::byte{3}, std::byte{1}}, false}}) {
+    LinkReader reader;
+    land(reader, first);
+    EXPECT_FALSE(reader.met_tls()) << "before next() has failed";
+    Bytes more(kMagicBytes - first.size(), std::byte{0});
+    land(reader, more);
+    EXPECT_FALSE(reader.next().ok());
+    EXPECT_EQ(reader.met_tls(), is_tls);
+  }
+}
+
 TEST(LinkReader, ReadsNothingAfterAForeignPreambleUntilTheNextCall) {
   LinkReader reader;
   Bytes bytes;
