@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -57,6 +59,12 @@ Result<std::string> first_line_of(const std::string& path) {
   return line;
 }
 
+// Whether others than the owner of the file can read or change what it contains.
+bool is_open_to_others(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && (found.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}
+
 Result<Destination> by_token(std::string_view text) {
   const Result<wire::RunToken> token = wire::parse_run_token(text);
   if (!token) return token.error();
@@ -70,8 +78,14 @@ Result<Destination> by_token(std::string_view text) {
 
 Result<Destination> parse(std::string_view text, const Protection& protection) {
   if (text.starts_with(kFilePrefix)) {
-    const Result<std::string> line = first_line_of(std::string(text.substr(kFilePrefix.size())));
+    const std::string path(text.substr(kFilePrefix.size()));
+    const Result<std::string> line = first_line_of(path);
     if (!line) return line.error();
+    if (wire::is_run_token(*line) && is_open_to_others(path)) {
+      return bad_coordinator(fmt::format(
+          "others than its owner can read or change '{}', and it has a run token, which is a secret: chmod 600 {}",
+          path, path));
+    }
     if (line->starts_with(kFilePrefix) || line->starts_with(kVariablePrefix)) {
       return bad_coordinator("the file names another file or a variable: write the run token or host:port into it");
     }

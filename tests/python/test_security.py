@@ -56,6 +56,7 @@ def test_every_form_names_the_coordinator(
 ) -> None:
     file = tmp_path / "run.token"
     file.write_text(secured.token + "\n")
+    file.chmod(0o600)
     monkeypatch.setenv("LOCKSTEP_COORDINATOR", f"file:{file}")
     names = {"token": secured.token, "file": f"file:{file}", "env": "env:LOCKSTEP_COORDINATOR"}
     with connect(names[form]) as run:
@@ -96,8 +97,17 @@ def test_a_token_in_a_wrong_place_is_not_repeated(secured: lockstep.Coordinator)
 def test_forms_that_name_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCKSTEP_COORDINATOR", raising=False)
     for name, part in (("env:LOCKSTEP_COORDINATOR", "LOCKSTEP_COORDINATOR"), (f"file:{tmp_path}/no", "no")):
-        with pytest.raises(lockstep.InvalidArgument, match=part):
-            lockstep.connect(name)
+        for wait in (True, False):
+            with pytest.raises(lockstep.InvalidArgument, match=part):
+                lockstep.connect(name, wait=wait)
+
+
+def test_a_file_with_a_token_is_for_its_owner_only(secured: lockstep.Coordinator, tmp_path: Path) -> None:
+    file = tmp_path / "run.token"
+    file.write_text(secured.token + "\n")
+    file.chmod(0o640)
+    with pytest.raises(lockstep.InvalidArgument, match=f"chmod 600 {file}"):
+        lockstep.connect(f"file:{file}", wait=False)
 
 
 def test_the_token_of_another_coordinator_is_not_used(secured: lockstep.Coordinator, tmp_path: Path) -> None:
@@ -154,6 +164,7 @@ def test_an_observer_may_ask_but_not_join(tmp_path: Path) -> None:
     file, watch = tmp_path / "run.tokens", tmp_path / "watch.token"
     with lockstep.Coordinator("127.0.0.1:0", token_file=file) as coordinator:
         watch.write_text(token_command("new", "--tokens", file, "--role", "observer", "--name", "dashboard"))
+        watch.chmod(0o600)
         texts: list[str] = []
 
         def is_known() -> bool:

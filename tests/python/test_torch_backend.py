@@ -106,6 +106,7 @@ def secured() -> Iterator[lockstep.Coordinator]:
 def test_the_init_method_has_every_form_of_connect(form: str, secured: lockstep.Coordinator, tmp_path: Path) -> None:
     file = tmp_path / "run.token"
     file.write_text(secured.token)
+    file.chmod(0o600)
     method = {"token": secured.token, "file": f"file:{file}", "env": "env:RUN_TOKEN"}[form]
     check(run("plain", 2, f"lockstep://{method}", RUN_TOKEN=secured.token), "over")
 
@@ -116,6 +117,7 @@ def test_the_variable_names_a_coordinator(
 ) -> None:
     file = tmp_path / "run.token"
     file.write_text(secured.token)
+    file.chmod(0o600)
     coordinator = {"token": secured.token, "file": f"file:{file}"}[form]
     check(run("plain", 2, meeting, LOCKSTEP_COORDINATOR=coordinator), "over")
 

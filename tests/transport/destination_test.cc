@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -46,6 +47,7 @@ TEST(Destination, AFileOrAVariableHoldsTheText) {
   const TemporaryFolder folder;
   const std::string path = (folder / "run.token");
   std::ofstream(path) << wire::text_of(some_token()) << "\nmore lines do not count\n";
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   const auto from_file = parse_coordinator("file:" + path, {});
   ASSERT_TRUE(from_file.ok()) << from_file.error().text;
   EXPECT_NE(from_file->security.credentials, nullptr);
@@ -62,6 +64,28 @@ TEST(Destination, AFileOrAVariableHoldsTheText) {
   std::ofstream(path) << "file:" << path << "\n";
   EXPECT_THAT(parse_coordinator("file:" + path, {}).error().text, HasSubstr("names another file"));
   EXPECT_THAT(parse_coordinator("file:" + (folder / "none"), {}).error().text, HasSubstr("cannot read"));
+}
+
+TEST(Destination, AFileWithATokenIsForItsOwnerOnly) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "run.token");
+  ::setenv("LOCKSTEP_TEST_DESTINATION", ("file:" + path).c_str(), 1);
+  std::ofstream(path) << wire::text_of(some_token()) << "\n";
+  for (const ::mode_t mode : {0640U, 0604U, 0620U, 0602U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    for (const std::string& text : {"file:" + path, std::string("env:LOCKSTEP_TEST_DESTINATION")}) {
+      const auto refused = parse_coordinator(text, {});
+      ASSERT_FALSE(refused.ok()) << text;
+      EXPECT_EQ(refused.error().status, Status::kInvalidArgument);
+      EXPECT_THAT(refused.error().text, HasSubstr("chmod 600 " + path));
+    }
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0400), 0);
+  EXPECT_TRUE(parse_coordinator("file:" + path, {}).ok());
+  ::unsetenv("LOCKSTEP_TEST_DESTINATION");
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  std::ofstream(path) << "127.0.0.1:4000\n";
+  EXPECT_TRUE(parse_coordinator("file:" + path, {}).ok()) << "an address is no secret";
 }
 
 TEST(Destination, AMistypedTokenIsNamedAndNotRepeated) {

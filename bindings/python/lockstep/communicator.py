@@ -164,8 +164,8 @@ def connect(
         "host:port": with `certificates`; or without TLS, so on this machine only, unless `insecure`. Or "file:PATH" or
         "env:NAME", where one of these is written.
     timeout: seconds; None for no limit. Give more where members admit newcomers rarely.
-    wait: False: returns at once. The strategies of lockstep.torch then wait in their `with` block, and hold the state
-        of the run meanwhile, so that it is not lost with the last member.
+    wait: False: returns at once; InvalidArgument still comes from here. The strategies of lockstep.torch then wait in
+        their `with` block, and hold the state of the run meanwhile, so that it is not lost with the last member.
     state, tag: while this peer waits, it holds what members publish under the tag, as prefetch(hold=True) does: its
         first sync of this state goes on from there if all members were lost. Needs wait.
     options: see lockstep.Options, for example founders=2, minimum_world=2, auto_admit=True.
@@ -184,7 +184,10 @@ def connect(
         if wait:
             communicator.connect(coordinator, timeout=timeout, state=state, tag=tag)
         else:
-            communicator._joins = communicator.connect_async(coordinator, timeout=timeout)
+            joins = communicator.connect_async(coordinator, timeout=timeout)
+            if joins.done():  # it names no coordinator
+                joins.wait()
+            communicator._joins = joins
     except BaseException:
         communicator.close()
         raise
