@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/coordinator/coordinator.h"
 #include "sim/engine/dice.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/plan_file.h"
 #include "sim/scenario/hosts.h"
+#include "sim/scenario/keys.h"
 #include "sim/scenario/scenario.h"
 #include "sim/words/units.h"
 
@@ -31,21 +34,26 @@ bool is_of_own_program(Fault fault) {
   return fault == Fault::kTimeout || fault == Fault::kMismatch || fault == Fault::kSkip || fault == Fault::kDrift;
 }
 
+// The keys of a scenario that describe the simulator's own program, and whether the plan uses them.
+std::vector<std::pair<std::string, bool>> keys_of_own_program(const Plan& plan) {
+  const Plan plain;
+  return {{"work", !plan.program.work.empty()},
+          {"share_state", plan.state.shared != plain.state.shared},
+          {"publish", plan.state.publish != plain.state.publish},
+          {"watch", plan.state.watch != plain.state.watch},
+          {"groups", plan.gangs.groups != plain.gangs.groups},
+          {"gang_size", plan.gangs.size != plain.gangs.size},
+          {"auto_admit", plan.auto_admit != plain.auto_admit},
+          {"minimum_world", plan.minimum_world != plain.minimum_world},
+          {"expect", !plan.expect.empty()}};
+}
+
 // Why a swarm cannot run this plan: the plan describes actions of the simulator's own program.
 std::optional<Error> validate_conditions(const Plan& plan) {
-  const Plan plain;
-  for (const auto& [key, said] : {std::pair{"work", !plan.program.work.empty()},
-                                  {"share_state", plan.state.shared != plain.state.shared},
-                                  {"publish", plan.state.publish != plain.state.publish},
-                                  {"watch", plan.state.watch != plain.state.watch},
-                                  {"groups", plan.gangs.groups != plain.gangs.groups},
-                                  {"gang_size", plan.gangs.size != plain.gangs.size},
-                                  {"auto_admit", plan.auto_admit != plain.auto_admit},
-                                  {"minimum_world", plan.minimum_world != plain.minimum_world},
-                                  {"expect", !plan.expect.empty()}}) {
+  for (const auto& [key, said] : keys_of_own_program(plan)) {
     if (said) {
       return invalid(
-          std::string(key) +
+          key +
           " applies to the simulator's own program only: in a swarm, set it in the calls and options of your program");
     }
   }
@@ -108,6 +116,20 @@ Result<Conditions> Conditions::from_scenario(std::string_view toml, std::uint64_
   if (!scenario->says_heartbeat) plan.heartbeat = kHeartbeat;
   if (auto flaw = validate_conditions(plan)) return *std::move(flaw);
   return Conditions(plan);
+}
+
+std::map<std::string, std::vector<std::string>> Conditions::keys() {
+  auto keys = sim::keys_that_are_read();
+  std::vector<std::string> own;
+  for (const auto& [key, said] : keys_of_own_program(Plan{})) own.push_back(key);
+  for (std::uint8_t f = 0; f < sim::kFaultCount; ++f) {
+    if (is_of_own_program(static_cast<Fault>(f))) own.emplace_back(sim::name_of(static_cast<Fault>(f)));
+  }
+  for (auto& [section, names] : keys) {
+    std::erase_if(names, [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); });
+  }
+  keys["own"] = std::move(own);
+  return keys;
 }
 
 Result<Conditions> Conditions::from_text(std::string_view toml) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,9 @@ class Conditions {
   // program (work, share_state, ...) are refused, and so are its faults (timeout, mismatch, skip, drift). An error
   // (kInvalidArgument) names line and column, and suggests a correction.
   static Result<Conditions> from_scenario(std::string_view toml, std::uint64_t seed);
+  // The keys of a scenario that a swarm can have, by section, as `lockstep sim scenario keys` explains them; and under
+  // "own" those that apply to the simulator's own program only.
+  static std::map<std::string, std::vector<std::string>> keys();
   // Reads the output of to_text().
   static Result<Conditions> from_text(std::string_view toml);
 

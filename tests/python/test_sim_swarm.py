@@ -225,16 +225,33 @@ def test_only_a_logger_of_the_program_hears_of_its_peers(processes: Processes) -
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"peers": 0}, "peers"),
-        ({"peers": 3, "faults": [{"at": "1 s", "crush": "b"}]}, "crush"),
-        ({"peers": 3, "churn": {"crashs": 1}}, "crashs"),
-        ({"peers": 3, "heartbeet": "1 s"}, "heartbeet"),
-        ({"peers": 3, "net": {"profile": "moon"}}, "moon"),
+        ({"peers": 0}, "peers is 0: peers must be 1"),
+        ({"peers": "four"}, "peers is 'four': peers must be a number, or a range"),
+        ({"heartbeet": "1 s"}, "unknown key 'heartbeet' with the value '1 s'; did you mean 'heartbeat'"),
+        ({"heartbeat": 3}, 'heartbeat is 3: heartbeat must be like "200ms"'),
+        ({"stripes": 1.5}, "stripes is 1.5: stripes must be an integer"),
+        ({"faults": [{"at": "1 s", "crush": "b"}]}, r"faults\[0\]: unknown key 'crush' with the value 'b'.*crash"),
+        ({"faults": [{"at": "1 s", "crash": "b"}, {"at": 7, "crash": "c"}]}, r"faults\[1\]: at is 7: at must be like"),
+        ({"faults": ["crash b"]}, r"faults\[0\] is 'crash b'; allowed: a dict of .*crash"),
+        ({"churn": {"crashs": 1}}, "churn: unknown key 'crashs' with the value 1; did you mean 'crashes'.*allowed: "),
+        ({"churn": {"crashes": "many"}}, "churn: crashes is 'many'; allowed: a number of faults"),
+        ({"churn": {"until": "soon"}}, "churn: until is 'soon'; allowed: seconds"),
+        ({"churn": 3}, "churn is 3; allowed: True, or a dict of crashes"),
+        ({"net": {"profile": "moon"}}, "net is .*moon.*rack, region, world"),
+        ({"net": {"latncy": "1 ms"}}, "net: unknown key 'latncy' with the value '1 ms'; did you mean 'latency'"),
+        ({"net": "world"}, "net is 'world'; allowed: a dict"),
+        ({"seed": "one"}, "seed is 'one'; allowed: a number from 0"),
+        ({"work": ["barrier"]}, "work applies to the simulator's own program only"),
     ],
 )
-def test_wrong_arguments_are_named(arguments: dict[str, Any], text: str) -> None:
+def test_wrong_arguments_are_named_with_value_and_what_is_allowed(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(lockstep.InvalidArgument, match=text):
-        sim.Swarm(**arguments)
+        sim.Swarm(**{"peers": 3, **arguments})
+
+
+def test_a_value_that_no_scenario_holds_is_named() -> None:
+    with pytest.raises(TypeError, match=r"heartbeat: .*object.* is a object; a scenario holds"):
+        sim.Swarm(heartbeat=object())
 
 
 def test_hypothesis_may_draw_the_seed() -> None:

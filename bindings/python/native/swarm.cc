@@ -119,6 +119,7 @@ void define_swarm(py::module_& module) {
   py::class_<Conditions>(module, "Conditions")
       .def_static("from_scenario", [](const std::string& toml,
                                       std::uint64_t seed) { return value_of(Conditions::from_scenario(toml, seed)); })
+      .def_static("keys", &Conditions::keys)
       .def_static("from_text", [](const std::string& toml) { return value_of(Conditions::from_text(toml)); })
       .def("add",
            [](Conditions& self, const py::dict& churn) {

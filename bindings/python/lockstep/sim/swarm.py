@@ -17,7 +17,7 @@ from ..communicator import Communicator
 from ..errors import Evicted, InvalidArgument, NotConnected, OutcomeUnknown
 from ..state import State
 from ._command import Failure
-from ._toml import to_toml
+from .conditions import churn_of, conditions_of, scenario_of
 
 __all__ = ["Killed", "Program", "Swarm", "SwarmFailure", "SwarmReport"]
 
@@ -157,16 +157,12 @@ class Swarm:
             **({} if strict else {"strict": False}),
             **scenario,
         }
-        drawn = _some_of_each(peers) if churn is True else dict(churn or {})
-        keys: dict[str, Any] = {"peers": peers, **scenario}
-        if net:
-            keys["net"] = dict(net)
-        if self._arguments["faults"]:
-            keys["do"] = [dict(fault) for fault in self._arguments["faults"]]
+        keys = scenario_of(peers, net, self._arguments["faults"], scenario)
         self._restart = restart
         self._strict = strict
         self._seed = seed
-        self._conditions = _lockstep.Conditions.from_scenario(to_toml(keys), seed)
+        self._conditions = conditions_of(keys, seed)
+        drawn = churn_of(churn, peers)
         if drawn:
             self._conditions.add(drawn)
         self._only = tuple(range(len(self._conditions.faults()))) if only is None else tuple(only)
@@ -233,11 +229,6 @@ class Swarm:
         given["only"] = list(only)
         repeat = f"lockstep.sim.Swarm({', '.join(f'{name}={value!r}' for name, value in given.items())}).run(main)"
         return SwarmFailure(f"{kind} at {at:.3f} s: {text}", kind, self._seed, [faults[i] for i in only], only, repeat)
-
-
-def _some_of_each(peers: int) -> dict[str, Any]:
-    few = max(1, peers // 4)
-    return {"crashes": few, "joins": few, "leaves": few // 2, "stalls": 1, "cuts": 1, "resets": few, "until": 10.0}
 
 
 def _call(main: Main, arguments: tuple[Any, ...], run: Communicator) -> Any:
