@@ -275,12 +275,17 @@ def test_shards_have_samples_of_their_own() -> None:
     for shard in range(3):
         sync = local(None)
         data = RunSampler(10, sync, batch=2)
-        data._shard, data._shards = shard, 3
+        data._stream.divide(shard, 3)
         with sync:
             seen.append(flat(draw(sync, data, 8)))
     for epoch in range(2):
         drawn = [*seen[0][4 * epoch : 4 * epoch + 4], *(i for s in seen[1:] for i in s[3 * epoch : 3 * epoch + 3])]
         assert sorted(drawn) == list(range(10))
+
+
+def test_help_lists_what_a_program_uses() -> None:
+    public = {name for name in dir(RunSampler) if not name.startswith("_")}
+    assert public == {"epoch", "indices", "next", "round", "seen"}
 
 
 # ---- swarms ----

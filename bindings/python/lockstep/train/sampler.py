@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 import torch
 
-from .checked import check_state, whole_number
-from .sample_allocation import Range, SampleAllocation, positions_in, shuffled
+from .checked import whole_number
+from .sample_stream import SampleStream
 from .strategy import Strategy
 
 
@@ -53,20 +53,12 @@ class RunSampler:
     ) -> None:
         if not isinstance(strategy, Strategy):
             raise TypeError(f"strategy is of type {type(strategy).__name__}; allowed: a strategy, such as DiLoCo(...)")
-        self._length, self._dataset = _length_of(data)
-        self._batch = whole_number(batch, "batch", 1)
-        self._seed = whole_number(seed, "seed", 0)
-        self._shuffles = bool(shuffle)
+        length, self._dataset = _length_of(data)
+        batch, seed = whole_number(batch, "batch", 1), whole_number(seed, "seed", 0)
         self._collate = torch.utils.data.default_collate if collate is None else collate
-        self._allocation = SampleAllocation()
-        self._own: list[Range] = []
-        self._begin = 0  # inner step of the run at which the own slice begins
         self._strategy = strategy
-        self._shard, self._shards = strategy.add_sampler(self)
-        if self._length < self._shards:
-            raise ValueError(f"data has {self._length} samples for {self._shards} shards; allowed: at least as many")
-
-    # ---- what a program uses ----
+        self._stream = SampleStream(length, batch, seed, bool(shuffle))
+        self._stream.divide(*strategy.add_sampler(self._stream))
 
     def next(self, device: Any = None) -> Any:
         """The batch of this inner step: collated items of the dataset, or indices if `data` is a number.
@@ -90,7 +82,7 @@ class RunSampler:
 
     def indices(self) -> Any:
         """The indices of the samples of this inner step: torch.int64, `batch` elements."""
-        return self._indices(self._strategy.inner_step - self._begin)
+        return self._stream.indices(self._strategy.inner_step)
 
     def round(self) -> list[list[int]]:
         """The indices of this and each following inner step of the round, for a loader with workers of its own.
@@ -99,102 +91,17 @@ class RunSampler:
             >>> for x, y in torch.utils.data.DataLoader(dataset, batch_sampler=data.round(), num_workers=2):
             ...     train(x, y)  # with strategy.step()
         """
-        steps = sum(end - begin for begin, end in self._own) // self._batch
-        return [self._indices(step).tolist() for step in range(self._strategy.inner_step - self._begin, steps)]
+        return [self._stream.indices(step).tolist() for step in range(self._strategy.inner_step, self._stream.end)]
 
     @property
     def epoch(self) -> int:
         """The epoch of the run, from 0, to which the first sample of this inner step belongs."""
-        return int(self._positions(self._strategy.inner_step - self._begin)[0]) // self._samples
+        return int(self._stream.positions(self._strategy.inner_step)[0]) // self._stream.samples
 
     @property
     def seen(self) -> int:
         """Number of samples in the shared parameters; with a Replica, those of this shard. Equal on all peers."""
-        return self._allocation.used
-
-    # ---- what the strategy uses ----
-
-    @property
-    def settings(self) -> Mapping[str, float]:
-        """What must be equal on all peers."""
-        return {
-            "samples": self._length,
-            "batch": self._batch,
-            "seed": self._seed,
-            "shuffle": self._shuffles,
-        }
-
-    def allocate(self, members: Sequence[bytes], own: bytes, steps: int, inner_step: int) -> None:
-        """Members that have no slice of the current round get one for so many steps, from this inner step on."""
-        if not self._allocation.slice_of(own):
-            self._begin = inner_step
-        self._allocation.allocate(members, steps * self._batch)
-        self._own = self._allocation.slice_of(own)
-
-    def end_round(self) -> None:
-        """See SampleAllocation.end_round()."""
-        self._allocation.end_round()
-
-    def settle(self, contributors: Sequence[bytes]) -> None:
-        """See SampleAllocation.settle()."""
-        self._allocation.settle(contributors)
-
-    def forget_rounds(self) -> None:
-        """See SampleAllocation.forget_rounds()."""
-        self._allocation.forget_rounds()
-        self._own = []
-
-    def entry(self) -> Any:
-        """The position, for the shared state."""
-        return self._allocation.save()
-
-    def take(self, entry: Any) -> None:
-        """Takes over the position of the run."""
-        self._allocation.load(entry)
-
-    def state(self) -> dict[str, Any]:
-        """The position after the last outer step, for a checkpoint."""
-        return {"cursor": self._allocation.cursor, "free": self._allocation.free_of(), "settings": dict(self.settings)}
-
-    def load(self, state: Mapping[str, Any]) -> None:
-        """Takes over a state(). Raises KeyError, ValueError, TypeError."""
-        check_state(state, {"cursor": int, "free": (list, tuple), "settings": Mapping})
-        for name in ("samples", "seed", "shuffle"):
-            own, given = self.settings[name], state["settings"].get(name)
-            if given != own:
-                raise ValueError(f"{name} of the sampler is {own}, and {given} in the state; allowed: equal settings")
-        cursor = whole_number(state["cursor"], "cursor", 0)
-        try:
-            free = [(operator.index(begin), operator.index(end)) for begin, end in state["free"]]
-        except (TypeError, ValueError):
-            raise TypeError(f"free is {state['free']!r}; allowed: pairs of positions") from None
-        ends = [0, *(end for _, end in free), cursor]
-        if any(not last <= begin < end <= cursor for last, (begin, end) in zip(ends, free)):
-            raise ValueError(f"free is {free}; allowed: sorted pairs of positions up to {cursor}, the cursor")
-        self._allocation.begin_at(cursor, free)
-
-    # ---- samples of positions ----
-
-    @property
-    def _samples(self) -> int:
-        """Samples of an epoch: those of this shard."""
-        return -(-(self._length - self._shard) // self._shards)
-
-    def _positions(self, step: int) -> Any:
-        positions = positions_in(self._own, step * self._batch, self._batch)
-        if positions.size < self._batch or step < 0:
-            raise RuntimeError("there are no samples for this inner step; allowed: next() inside of the `with` block")
-        return positions
-
-    def _indices(self, step: int) -> Any:
-        positions = self._positions(step)
-        places = positions % self._samples * self._shards + self._shard
-        epochs = positions // self._samples
-        if self._shuffles:
-            for epoch in set(epochs.tolist()):
-                of_epoch = epochs == epoch
-                places[of_epoch] = shuffled(places[of_epoch], self._length, self._seed, epoch)
-        return torch.from_numpy(places)
+        return self._stream.used
 
 
 def _length_of(data: Any) -> tuple[int, Any]:
