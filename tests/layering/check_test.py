@@ -44,6 +44,7 @@ sim/world/a.cc | #include "bindings/swarm/swarm.h" | sim must not include swarm:
 sim/world/a.cc | #include <unordered_map> |
 fuzz/a.cc | #include "transport/engine.h" | fuzz must not include transport: "transport/engine.h"
 fuzz/a.cc | #include "transport/tls/records.h" |
+fuzz/a.cc | #include "transport/token_file.h" |
 fuzz/a.cc | #include "sim/world.h" |
 bindings/c/a.cc | #include "sim/world.h" | c must not include sim: "sim/world.h"
 bindings/c/a.cc | #include "bindings/swarm/swarm.h" | c must not include swarm: "bindings/swarm/swarm.h"
