@@ -81,9 +81,9 @@ class Query {
   void dial_next() {
     if (next_address_ == addresses_.size() && all_rejected_ && !addresses_.empty()) {
       return answer(Error{Status::kRefused,
-                          fmt::format("cannot ask the coordinator at {}: trying again does not help; ask with a token "
-                                      "of the coordinator that runs there or, if it uses certificates, with "
-                                      "--certificate, --private-key and --authority{}",
+                          fmt::format("cannot ask the coordinator at {}: trying again does not help; connect as this "
+                                      "coordinator asks for: with its own token, or with --certificate, --private-key "
+                                      "and --authority, or without both if it speaks no TLS{}",
                                       host_port_, tried_)});
     }
     if (next_address_ == addresses_.size() && was_shown_out_) return try_again();

@@ -130,8 +130,8 @@ void Session::note_failed_dial(const std::string& why) {
 void Session::end_search(Instant now, Effects& out) {
   over(Status::kRefused,
        "cannot connect to the coordinator at '" + coordinator_ + "' (" + failures_text() +
-           "): trying again does not help; connect with a run token of the coordinator that runs there or, if it uses "
-           "certificates, with the files of a certificate that its authority has signed",
+           "): trying again does not help; connect as this coordinator asks for: with its own run token, or with the "
+           "files of a certificate that its authority has signed, or without both if it speaks no TLS",
        now, out);
 }
 

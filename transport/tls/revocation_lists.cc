@@ -53,7 +53,7 @@ std::string first_old_list(const SSL_CTX* context, std::int64_t now) {
     if (const X509_CRL* const list = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(objects, i))) lists.push_back(list);
   }
   for (const X509_CRL* const list : lists) {
-    const std::string fault = fault_of(list, now);
+    std::string fault = fault_of(list, now);
     const bool is_replaced = std::ranges::any_of(lists, [&](const X509_CRL* other) {
       return X509_NAME_cmp(X509_CRL_get_issuer(other), X509_CRL_get_issuer(list)) == 0 && fault_of(other, now).empty();
     });
