@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
@@ -337,6 +338,25 @@ TEST(Codec, ATrailerIsCompleteOrWithdrawn) {
   encode(Trailer{77, false}, bytes);
   bytes.at(8) = std::byte{2};
   EXPECT_EQ(decode_trailer(bytes).error().text, "trailer.status: 2, must be 0 or all ones");
+}
+
+// A run has kMaxMembers members and waiting peers together.
+TEST(Codec, TheLargestStatusIsAMessage) {
+  StatusReply status;
+  Member member;
+  member.name.assign(kMaxNameBytes, 'n');
+  status.view.members.assign(kMaxMembers / 2, member);
+  status.waiting.assign(kMaxMembers - status.view.members.size(), member);
+  status.view.unmeshed.assign(kMaxMembers / 2, GroupId{1});
+  status.rounds.resize(kMaxVerdicts);
+  status.troubles.assign(kMaxTroubles, {{}, {}, {}, std::string(kMaxTextBytes, 't')});
+  const std::vector<PeerId> named(kMaxNamedInWait);
+  const WaitStatus wait{std::string(kMaxNameBytes, 'c'), {}, {}, named, named, std::string(kMaxTextBytes, 'w')};
+  status.waits.assign(kMaxWaitsInStatus, wait);
+  status.proofs.assign(kMaxMembers, {{1, 2}, std::string(kMaxIdentityBytes, 'p')});
+  Bytes bytes;
+  encode(status, Term{}, bytes);
+  EXPECT_LE(bytes.size(), kHeaderBytes + kMaxBodyBytes);
 }
 
 }  // namespace
