@@ -46,7 +46,7 @@ void Mesh::archive(Archive& a) {
 // Whether an operation can be made of what was loaded.
 bool Rounds::can_run(const Round& round) const {
   const Attempt& attempt = *round.attempt;
-  if (validate(round.request)) return false;
+  if (RoundLaunches::validate(round.request)) return false;
   if (attempt.direct && attempt.world() < 2) return false;
   if (attempt.rank_parameters.size() != (round.has_rank_parameters() ? attempt.world() : 0)) return false;
   const auto sound = [&](const auto& parameter) {
@@ -92,8 +92,8 @@ void Rounds::archive_of(Archive& a, Round& round) {
     if (needs_attempt && !round.attempt) return a.fail();
     const bool has_rank = round.attempt && round.attempt->ring && round.attempt->rank.value < round.attempt->world();
     if (round.attempt && !has_rank) return a.fail();
-    const bool may_share = round.request.collective == Collective::kSync && !validate(round.request);
-    const bool may_watch = round.request.watch != nullptr && !validate(round.request);
+    const bool may_share = round.request.collective == Collective::kSync && !RoundLaunches::validate(round.request);
+    const bool may_watch = round.request.watch != nullptr && !RoundLaunches::validate(round.request);
     if ((begun && !can_run(round)) || (shares && !may_share) || (watches && !may_watch)) return a.fail();
     if (begun) round.attempt->operation = round.new_operation(context_.options);
     if (shares) round.sync = states_.new_sync(round.request);
@@ -159,14 +159,16 @@ void Context::archive(Archive& a) {
   }
 }
 
-// Left out: context_, views_, admission_ and states_, which are saved before; syncs_, greetings_ and ends_, which
-// hold nothing; and relinks_ and asking_, which are set in steps only.
+// Left out: context_, views_, admission_ and states_, which are saved before; and syncs_, greetings_, ends_, stops_,
+// admissions_, commits_, attempts_ and traffic_, which hold nothing.
 template <typename Archive>
 void Rounds::archive(Archive& a) {
-  LOCKSTEP_ASSERT(!relinks_ && asking_.empty());  // between two steps
-  a.all(rounds_, reported_, announcements_, direct_, queue_, last_begun_, pulls_wait_, look_at_, announce_at_);
+  LOCKSTEP_ASSERT(!links_.relinks() && !operations_.asks());  // between two steps
+  a.all(rounds_, announcements_, links_, queue_, launches_, waits_, operations_);
   if constexpr (Archive::kLoads) {
-    const auto sound = [](const LaunchQueue::Entry& entry) { return entry.stop || !validate(entry.request); };
+    const auto sound = [](const LaunchQueue::Entry& entry) {
+      return entry.stop || !RoundLaunches::validate(entry.request);
+    };
     if (!queue_.all_of(sound)) a.fail();
   }
   rounds_.archive_rounds(a, [&](Round& round) { archive_of(a, round); });
@@ -195,7 +197,7 @@ Holdings Peer::Machine::holdings() {
   held.links = context_.mesh.links();
   held.stripes = context_.mesh.stripes();
   held.streams = context_.mesh.streams();
-  held.direct = rounds_.is_direct();
+  held.direct = rounds_.links().is_direct();
   if (const Cohort* cohort = views_.newest()) {
     held.ring = cohort->now().ring->size();
     held.tags = cohort->uses.size() + states_.tags();

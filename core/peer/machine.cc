@@ -12,7 +12,7 @@ namespace lockstep::peer {
 
 Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
   LOCKSTEP_ASSERT(!options.id.is_nobody() && validate_options(options).empty());
-  context_.mesh.attach({rounds_, transfers_, point_to_point_, *this});
+  context_.mesh.attach({rounds_.neighbours(), transfers_, point_to_point_, *this});
 }
 
 namespace {
@@ -49,7 +49,7 @@ void Peer::Machine::take(Input& input) {
                  [&](Publish& in) { on_publish(std::move(in)); },
                  [&](Prefetch& in) { on_prefetch(std::move(in)); },
                  [&](const Admit& in) {
-                   if (admission_.admit(in, rounds_.launches())) rounds_.begin_admit();
+                   if (admission_.admit(in, rounds_.launches())) rounds_.admissions().begin();
                  },
                  [&](const Leave& in) { on_leave(in); },
                  [&](const Stop& in) { on_stop(in); },
@@ -89,7 +89,7 @@ void Peer::Machine::drive() {
   drive_transfers();
   point_to_point_.drive();
   try_leave();
-  const bool relinks = rounds_.take_relink();
+  const bool relinks = rounds_.links().take_relink();
   if (point_to_point_.take_relink() || relinks) update_links();
   // The mesh comes first: the next peer waits for the segment, the coordinator for everybody.
   context_.mesh.pump(context_.now, context_.out());
@@ -235,7 +235,7 @@ void Peer::Machine::end_admit(Status status, const std::string& text) {
 }
 
 void Peer::Machine::continue_without_admission() {
-  rounds_.join_admission();
+  rounds_.admissions().join();
   rounds_.enter_queued();
 }
 
@@ -253,13 +253,13 @@ void Peer::Machine::on_decision(wire::Message message) {
                    if (admission_.life() == Admission::Life::kJoining) transfers_.on_published(std::move(in));
                  },
                  [&](const wire::Commit& in) { check(rounds_.on_commit(in)); },
-                 [&](const wire::Admitting& in) { rounds_.on_admitting(in); },
+                 [&](const wire::Admitting& in) { rounds_.admissions().on_admitting(in); },
                  [&](const wire::AdmitEnded& in) { on_admit_ended(in); },
                  [&](const wire::CallAwaited& in) { rounds_.on_awaited(in, point_to_point_.oldest()); },
                  [&](const wire::Knock& in) { point_to_point_.on_caller(in.other); },
                  [&](const wire::Pending& in) {
                    admission_.on_pending(in);
-                   rounds_.join_admission();
+                   rounds_.admissions().join();
                  },
                  [&](const wire::Evicted& in) {
                    if (ends_alone(in.status)) rounds_.end_alone(in.round, in.status, in.text);
@@ -354,7 +354,7 @@ void Peer::Machine::install(std::shared_ptr<const wire::View> view, const wire::
     admission_.enter_cohort(change.view.members.size(), newcomers);
     rounds_.enter_cohort();
   }
-  if (views_.forget_admits()) rounds_.refuse_anew();
+  if (views_.forget_admits()) rounds_.admissions().refuse_anew();
   views_.assert_invariants();
   rounds_.forget_stale_announcements();
   update_links();
@@ -445,10 +445,10 @@ void Peer::Machine::end_run(Status status, std::string text, bool left) {
 void Peer::Machine::update_links() {
   Views::Links links;
   if (!admission_.is_over()) {
-    views_.add_rings(rounds_.is_direct(), links);
-    rounds_.add_links(links);
+    views_.add_rings(rounds_.links().is_direct(), links);
+    rounds_.links().add(links);
     transfers_.add_sources(links);
-    views_.add_proposed_ring(rounds_.is_direct(), links);
+    views_.add_proposed_ring(rounds_.links().is_direct(), links);
     point_to_point_.add_links(links);
   }
   context_.mesh.want(links, context_.now, context_.out());

@@ -75,11 +75,11 @@ class Peer::Machine final : private SessionOwner, private LinkOwner {
   // ---- links ----
 
   void on_link_broken(PeerId peer, const std::string& why, bool avoid) override;
-  void on_direct_caller(PeerId from) override { rounds_.on_direct_caller(from); }
+  void on_direct_caller(PeerId from) override { rounds_.links().on_direct_caller(from); }
   void on_transfer_caller(PeerId from) override { point_to_point_.on_caller(from); }
   [[nodiscard]] const Contact* find_contact(PeerId peer) const override { return views_.find_contact(peer); }
   void ask_to_dial(PeerId peer) override { context_.session.say(wire::Knock{peer}); }
-  [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.needs_link(to); }
+  [[nodiscard]] bool needs_link(PeerId to) const override { return rounds_.links().needs_link(to); }
 
   // ---- after every step ----
 

@@ -13,6 +13,10 @@
 
 namespace lockstep::peer {
 
+std::string words_of(const Request& request) {
+  return std::string(wire::name_of(request.collective)) + " with tag " + std::to_string(request.tag.value);
+}
+
 std::uint64_t Round::own_rank_parameter(PeerId self, ring::LineReport line) const {
   LOCKSTEP_ASSERT(has_rank_parameters());
   if (wire::has_blocks(request.collective)) return ring::block_bytes_to(request, self);

@@ -143,6 +143,9 @@ struct Ending {
 
 }  // namespace stage
 
+// "all_reduce with tag 3".
+[[nodiscard]] std::string words_of(const Request& request);
+
 // Of all attempts.
 struct Totals {
   std::uint32_t retries = 0;

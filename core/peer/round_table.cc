@@ -45,6 +45,21 @@ Round* RoundTable::find(std::uint64_t order) {
   return at == rounds_.end() ? nullptr : &at->second;
 }
 
+const wire::OpenRound* RoundTable::find_reported(const RoundKey& key) const {
+  const auto at = reported_.find(key);
+  return at == reported_.end() ? nullptr : &at->second;
+}
+
+std::vector<wire::OpenRound> RoundTable::open_rounds() const {
+  std::vector<wire::OpenRound> open;
+  for (const auto& [order, round] : rounds_) {
+    if (!round.open()) continue;
+    open.push_back({*round.key, round.generation, round.said_all(), round.what.retry, round.hash, false});
+  }
+  for (const auto& [key, round] : reported_) open.push_back(round);
+  return open;
+}
+
 std::size_t RoundTable::calls() const {
   return static_cast<std::size_t>(
       std::count_if(rounds_.begin(), rounds_.end(), [](const auto& entry) { return !entry.second.completed_early; }));

@@ -1,15 +1,18 @@
-// The rounds of a peer: in the order of their launch, and by their keys. Decides nothing.
+// The rounds of a peer, in the order of their launch and by their keys, and those that are over here and not yet for
+// the coordinator. Decides nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "core/base/ids.h"
 #include "core/base/time.h"
 #include "core/peer/round.h"
 #include "core/peer/snapshot.h"
+#include "core/wire/message.h"
 
 namespace lockstep::peer {
 
@@ -43,6 +46,19 @@ class RoundTable {
   [[nodiscard]] bool empty() const { return rounds_.empty(); }
   Entries::iterator erase(Entries::iterator at) { return rounds_.erase(at); }
 
+  // ---- peer commits that the coordinator has not confirmed yet (rule 14): they count as done until it has ----
+
+  void report(const wire::OpenRound& round) { reported_.emplace(round.key, round); }
+  [[nodiscard]] const std::map<RoundKey, wire::OpenRound>& reported() const { return reported_; }
+  // Null: it is none of them.
+  [[nodiscard]] const wire::OpenRound* find_reported(const RoundKey& key) const;
+  void forget_reported(const RoundKey& key) { reported_.erase(key); }
+  void forget_reported() { reported_.clear(); }
+
+  // ---- questions about all ----
+
+  // What this peer has open, for the coordinator.
+  [[nodiscard]] std::vector<wire::OpenRound> open_rounds() const;
   // Calls that have not completed.
   [[nodiscard]] std::size_t calls() const;
   // When a round, or the sync of a round, must be looked at next.
@@ -56,7 +72,7 @@ class RoundTable {
   // Left out: rounds_, which archive_rounds() lists with `archive_round(round)` for each.
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(launches_, by_key_);
+    a.all(launches_, by_key_, reported_);
   }
   template <typename Archive, typename ArchiveRound>
   void archive_rounds(Archive& a, ArchiveRound archive_round) {
@@ -81,6 +97,7 @@ class RoundTable {
   Entries rounds_;
   std::uint64_t launches_ = 0;
   std::map<RoundKey, std::uint64_t> by_key_;
+  std::map<RoundKey, wire::OpenRound> reported_;
 };
 
 }  // namespace lockstep::peer

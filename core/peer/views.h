@@ -89,7 +89,7 @@ class Views {
 
   using Links = std::map<PeerId, Mesh::Wanted>;
   // The neighbours in this ring. `direct`: rounds take the direct algorithm, so that everybody is a neighbour.
-  // `needed`: otherwise Rounds::needs_link() tells whether they are.
+  // `needed`: otherwise RoundLinks::needs_link() tells whether they are.
   void add_ring(const Cohort::Roster& roster, bool direct, bool needed, Links& links) const;
   // Those in the rings of all cohorts, as they are and as they are proposed.
   void add_rings(bool direct, Links& links) const;

@@ -1,23 +1,88 @@
-// How launched calls wait for their turn, and who goes first (rule 43 of docs/protocol.md).
+#include "core/peer/round_launches.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "core/base/mutant.h"
-#include "core/peer/rounds.h"
+#include "core/peer/validate_call.h"
 #include "core/wire/describe.h"
 #include "core/wire/limits.h"
 
 namespace lockstep::peer {
 
-// Calls of one tag begin in launch order. A sync has no neighbour that could pull it, and takes any place.
-bool Rounds::must_wait(const Request& request) const {
-  if (queue_.count(request.tag) > 0) return true;
-  const std::size_t window = context_.options.window;
-  if (request.collective == Collective::kSync) return rounds_.size() >= 2 * window;
-  return !queue_.empty() || rounds_.size() >= window;
+std::optional<Refusal> RoundLaunches::validate(const Request& request) {
+  const auto refusal = [&](Error error) {
+    return Refusal{error.status, std::string(wire::name_of(request.collective)), std::move(error.text)};
+  };
+  if (auto error = validate_call(request)) return refusal(*std::move(error));
+  if (request.collective == Collective::kSync) {
+    if (auto error = LocalStates::validate_state(request)) return refusal(*std::move(error));
+  }
+  if (auto error = LocalStates::validate_watch(request)) return refusal(*std::move(error));
+  if (request.scratch.length < scratch_bytes(request)) {
+    return refusal({Status::kInvalidArgument, "scratch of " + std::to_string(request.scratch.length) + " bytes, " +
+                                                  std::to_string(scratch_bytes(request)) + " needed"});
+  }
+  return std::nullopt;
 }
 
-std::uint64_t Rounds::place(LaunchQueue::Entry entry) {
+void RoundLaunches::launch(Launch in) {
+  if (!admission_.is_member()) return admission_.refuse(in.call);
+  if (!in.refused) in.refused = validate(in.request);
+  if (must_wait(in.request) && !queue_.has_room(in.request)) {
+    return context_.fail(in.call, Status::kTooManyInFlight,
+                         std::to_string(queue_.size()) +
+                             " calls wait for a place among the rounds in flight: wait for one to end before the next");
+  }
+  if (in.refused) return launch_refused(std::move(in));
+  LaunchQueue::Entry entry{.call = in.call, .request = std::move(in.request), .what = {}, .launched = context_.now};
+  entry.limit = context_.deadline_after(entry.request.timeout);
+  entry.what = descriptor_of(entry.request, context_.options.segment_bytes);
+  (void)place(std::move(entry));
+}
+
+// Rule 42: the others may wait for this use of the tag. Whatever the arguments are, this peer lends no memory.
+void RoundLaunches::launch_refused(Launch in) {
+  const Refusal& refusal = *in.refused;
+  const std::string own_name = context_.name_of(context_.options.id);
+  const std::string told = wire::refused(own_name, refusal.operation, in.request.tag, refusal.why);
+  if (mutant(Mutant::kRefusalUntold)) return context_.fail(in.call, refusal.status, refusal.why);
+  if (mutant(Mutant::kRefusalTakesNoUse) && !admission_.admits()) {
+    const Cohort& cohort = *views_.newest();
+    const RoundKey key{cohort.id, context_.options.group, in.request.tag, cohort.uses.next(in.request.tag)};
+    context_.session.say(wire::StopRound{key, cohort.attempt_of(key), refusal.status, false, told});
+    return context_.fail(in.call, refusal.status, refusal.why);
+  }
+  LaunchQueue::Entry entry{.call = in.call, .request = {}, .what = {}, .launched = context_.now};
+  entry.request.collective = in.request.collective;
+  entry.request.tag = in.request.tag;
+  entry.what.collective = in.request.collective;
+  entry.what.retry = true;  // until the verdict
+  entry.stop = StopRequest{refusal.status, told.substr(0, kMaxTextBytes)};
+  const Round* const round = rounds_.find(place(std::move(entry)));
+  context_.complete(in.call, round != nullptr ? ends_.outcome_of(*round, refusal.status, refusal.why)
+                                              : ends_.outcome_of(in.request, refusal.status, refusal.why));
+}
+
+bool RoundLaunches::stop(CallId call, const std::string& text) {
+  const auto order = queue_.find(call);
+  if (order) end_waiting(*order, Status::kAborted, text);
+  return order.has_value();
+}
+
+void RoundLaunches::on_timer() {
+  for (const std::uint64_t order : queue_.due(context_.now)) {
+    const Request& request = queue_.at(order).request;
+    std::string text = context_.name_of(context_.options.id);
+    text.append(" timed out after ").append(std::to_string(request.timeout.ns / 1'000'000)).append(" ms in tag ");
+    text.append(std::to_string(request.tag.value)).append(", before a place in the window of rounds was free");
+    end_waiting(order, Status::kTimedOut, text);
+  }
+}
+
+// ---- the queue (rule 43) ----
+
+std::uint64_t RoundLaunches::place(LaunchQueue::Entry entry) {
   const bool waits = must_wait(entry.request);
   const std::uint64_t order = rounds_.launch();
   if (!waits) {
@@ -31,7 +96,15 @@ std::uint64_t Rounds::place(LaunchQueue::Entry entry) {
   return order;
 }
 
-void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
+// Calls of one tag begin in launch order. A sync has no neighbour that could pull it, and takes any place.
+bool RoundLaunches::must_wait(const Request& request) const {
+  if (queue_.count(request.tag) > 0) return true;
+  const std::size_t window = context_.options.window;
+  if (request.collective == Collective::kSync) return rounds_.size() >= 2 * window;
+  return !queue_.empty() || rounds_.size() >= window;
+}
+
+void RoundLaunches::begin(std::uint64_t order, LaunchQueue::Entry entry) {
   const bool in_order = order > std::exchange(last_begun_, std::max(last_begun_, order)) && !queue_.has_until(order);
   Round& round = rounds_.begin(order);
   round.call = entry.call;
@@ -49,14 +122,12 @@ void Rounds::begin(std::uint64_t order, LaunchQueue::Entry entry) {
     syncs_.watch(round, in_order);
   }
   // After admit, the round belongs to the next cohort (rule 21).
-  if (!admission_.closes(order) || mutant(Mutant::kLaunchesAfterAdmit)) enter(round);
+  if (!admission_.closes(order) || mutant(Mutant::kLaunchesAfterAdmit)) attempts_.enter(round);
 }
 
-// `some_ended`: places have become free since the last time. True: calls have begun.
-//
 // A leaver launches nothing more, and says so once all that it launched has begun. Others may wait for that with rounds
 // that it will never launch, while its own wait for theirs: so it takes places beyond its window.
-bool Rounds::begin_waiting(bool some_ended) {
+bool RoundLaunches::begin_waiting(bool some_ended) {
   const std::size_t before = queue_.size();
   const std::size_t places = admission_.leaves() ? std::size_t{2} * kRoundWindow : context_.options.window;
   while (!queue_.empty() && rounds_.size() < places) {
@@ -68,7 +139,7 @@ bool Rounds::begin_waiting(bool some_ended) {
   return queue_.size() < before;
 }
 
-Round* Rounds::find_or_pull(const RoundKey& key) {
+Round* RoundLaunches::find_or_pull(const RoundKey& key) {
   Round* const round = rounds_.find(key);
   if (round != nullptr || queue_.empty()) return round;
   pull(key);
@@ -77,7 +148,7 @@ Round* Rounds::find_or_pull(const RoundKey& key) {
 
 // A neighbour has begun a round that waits here, or the round is over for all members: it begins, and those of the same
 // tag before it.
-void Rounds::pull(const RoundKey& key) {
+void RoundLaunches::pull(const RoundKey& key) {
   const Cohort* cohort = views_.newest();
   if (cohort == nullptr || key.cohort != cohort->id || key.group != cohort->group) return;
   const std::uint32_t next = cohort->uses.next(key.tag);
@@ -94,24 +165,12 @@ void Rounds::pull(const RoundKey& key) {
     const std::uint64_t order = queue_.nth(key.tag, 0);
     begin(order, queue_.take(order));
     // The neighbour on the other side may keep this call in its queue, too.
-    if (Round* const begun = rounds_.find(order)) announce_if_silent(*begun);
+    if (Round* const begun = rounds_.find(order)) operations_.announce_if_silent(*begun);
   }
 }
 
-// A peer that neither sends the first segment of a small round nor asks for one says nothing: its upstream neighbour,
-// which may keep the call in its queue, would never begin it.
-void Rounds::announce_if_silent(Round& round) {
-  if (!round.is<stage::Running>() || !std::exchange(round.attempt->silent, false)) return;
-  if (round.bytes_moved() == 0) greetings_.announce(round);
-}
-
-void Rounds::announce_silent() {
-  announce_at_ = kNever;
-  for (auto& [order, round] : rounds_) announce_if_silent(round);
-}
-
 // A call has come to the queue: a neighbour may have begun its round before, or the round is over for all.
-void Rounds::pull_launched(Tag tag) {
+void RoundLaunches::pull_launched(Tag tag) {
   const Cohort& cohort = *views_.newest();
   if (announcements_.size() == 0 && cohort.early_verdicts.empty()) return;
   const auto last = static_cast<std::uint32_t>(queue_.count(tag) - 1);
@@ -119,8 +178,8 @@ void Rounds::pull_launched(Tag tag) {
   if (announcements_.has(key) || cohort.early_verdicts.contains(key)) pull(key);
 }
 
-// Rounds that wait here may be over for all members: their calls end without a place.
-void Rounds::pull_decided() {
+// Their calls end without a place.
+void RoundLaunches::pull_decided() {
   const Cohort* const cohort = views_.newest();
   if (queue_.empty() || cohort == nullptr) return;
   std::vector<RoundKey> decided;  // to pull one takes its verdict from the cohort
@@ -128,7 +187,7 @@ void Rounds::pull_decided() {
   for (const RoundKey& key : decided) pull(key);
 }
 
-void Rounds::pull_announced() {
+void RoundLaunches::pull_announced() {
   pulls_wait_ = false;
   pull_decided();
   for (const auto& [key, attempt] : announcements_.announced()) {
@@ -138,7 +197,7 @@ void Rounds::pull_announced() {
 
 // Of the calls that all peers have launched, the first in the order of tags finds a place everywhere, whatever else
 // waits for others: so one round at least goes on, in whatever orders peers launch. False: it may not begin now.
-bool Rounds::pass(Tag tag) {
+bool RoundLaunches::pass(Tag tag) {
   if (mutant(Mutant::kNonePasses) || queue_.count(tag) == 0) return false;
   const std::uint64_t order = queue_.nth(tag, 0);
   if (admission_.closes(order)) return false;
@@ -155,41 +214,19 @@ bool Rounds::pass(Tag tag) {
 }
 
 // A place has become free. The calls that were launched after admit wait for the next cohort.
-void Rounds::pass_some() {
+void RoundLaunches::pass_some() {
   const auto may_enter = [&](std::uint64_t order) { return !admission_.closes(order); };
   if (const std::optional<Tag> tag = queue_.first_in_turn(may_enter)) pass(*tag);
 }
 
-// As end_queued(): the use of the tag is spent, and ends for the others by the same stop once it has a key.
-void Rounds::end_waiting(std::uint64_t order, Status status, const std::string& text) {
+// As RoundStops::end_early(): the use of the tag is spent, and ends for the others by the same stop once it has a key.
+void RoundLaunches::end_waiting(std::uint64_t order, Status status, const std::string& text) {
   const LaunchQueue::Entry& entry = queue_.at(order);
   if (entry.request.watch) states_.forget_watched();
   Outcome outcome = ends_.outcome_of(entry.request, status, text);
   const CallId call = entry.call;
   queue_.stop(order, StopRequest{status, text.substr(0, kMaxTextBytes)});
   context_.complete(call, std::move(outcome));
-}
-
-// This peer leaves while the others admit newcomers automatically: what it has not begun will not be launched by them.
-void Rounds::close_waiting() {
-  if (queue_.empty()) return;
-  for (LaunchQueue::Entry& entry : queue_.clear()) {
-    context_.complete(entry.call, ends_.outcome_of(entry.request, Status::kCohortClosed,
-                                                   "the next cohort begins without this peer, which leaves"));
-  }
-}
-
-// Rule 21: this peer has called admit, and says so once its queue is empty. It will not launch this round.
-void Rounds::refuse_unlaunched(const RoundKey& key, Generation attempt) {
-  const Cohort* cohort = views_.newest();
-  if (admission_.admits_after() == 0 || cohort == nullptr || key.cohort != cohort->id) return;
-  if (rounds_.find(key) != nullptr || is_earlier_use(key.use, cohort->uses.next(key.tag))) return;
-  if (key.use - cohort->uses.next(key.tag) < queue_.count(key.tag)) {
-    const std::uint64_t order = queue_.nth(key.tag, key.use - cohort->uses.next(key.tag));
-    if (order <= admission_.admits_after()) return;
-  }
-  context_.session.say(wire::StopRound{key, attempt, Status::kCohortClosed, false,
-                                       wire::not_launched(context_.name_of(context_.options.id), key.tag)});
 }
 
 }  // namespace lockstep::peer
