@@ -204,7 +204,7 @@ class Streams {
   void carry_out(const io::Close& io) {
     if (FarEnd* end = find(io.stream)) close(*end, io::CloseReason::kAsked);
   }
-  void carry_out(const io::Place& place) { std::ranges::copy(place.bytes, memory_(place.into).begin()); }
+  void carry_out(const io::CopyBytes& place) { std::ranges::copy(place.bytes, memory_(place.into).begin()); }
 
   // What happened, the oldest first; nothing when every stream stands still.
   std::optional<io::Input> next() {

@@ -32,7 +32,7 @@ void look_at(const flight::Recording& recording) {
     if (!flight::take_record<typename flight::Kind<Machine>::Input>(rest)) break;
     LOCKSTEP_ASSERT(rest.size() < before);
   }
-  Machine machine(std::get<typename flight::Kind<Machine>::Options>(recording.options), recording.born);
+  Machine machine(std::get<typename flight::Kind<Machine>::MachineOptions>(recording.options), recording.born);
   typename flight::Kind<Machine>::Effects lent;
   if (!machine.load(recording.state, lent)) return;
   std::vector<std::byte> again;
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto recording = flight::decode(file);
   if (!recording) return 0;
   if (!std::visit([](const auto& options) { return validate_options(options); }, recording->options).empty()) return 0;
-  const auto* peer = std::get_if<lockstep::peer::Options>(&recording->options);
+  const auto* peer = std::get_if<lockstep::peer::PeerOptions>(&recording->options);
   if (peer != nullptr && peer->id.is_nobody()) return 0;
   if (recording->of_peer()) {
     look_at<lockstep::peer::Peer>(*recording);

@@ -28,7 +28,7 @@ class PeerHost {
  public:
   peer::Resolved coordinator{std::vector<io::Address>{address_of(100)}};  // the answer to Resolve
 
-  explicit PeerHost(const peer::Options& options)
+  explicit PeerHost(const peer::PeerOptions& options)
       : streams([this](BufferRef where) { return open(where); }),
         options_(options),
         peer_(options, now),
@@ -252,7 +252,7 @@ class PeerHost {
     streams.carry_out(io);
   }
 
-  peer::Options options_;
+  peer::PeerOptions options_;
   peer::Peer peer_;
   sim::Memory memory_;
   std::map<CallId, Call> calls_;
@@ -261,7 +261,7 @@ class PeerHost {
 
 class CoordinatorHost {
  public:
-  explicit CoordinatorHost(const coordinator::Options& options)
+  explicit CoordinatorHost(const coordinator::CoordinatorOptions& options)
       : streams([](BufferRef) { return std::span<std::byte>{}; }), coordinator_(options, now) {}
 
   void run() {

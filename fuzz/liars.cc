@@ -18,8 +18,8 @@ constexpr PeerId kAnn{2, 2};
 constexpr PeerId kBob{3, 3};
 constexpr Tag kLastTag{0xdecade};  // nobody lies about it
 
-peer::Options honest(PeerId id) {
-  peer::Options options;
+peer::PeerOptions honest(PeerId id) {
+  peer::PeerOptions options;
   options.id = id;
   options.founders = 2;
   options.dial_timeout = options.link_timeout = seconds(36'000);  // nobody answers their dials: barriers need no links
@@ -144,8 +144,8 @@ class AgainstCoordinator {
     identity.key.bytes.fill(key);
     return identity;
   }
-  static coordinator::Options options(bool secured) {
-    coordinator::Options options;
+  static coordinator::CoordinatorOptions options(bool secured) {
+    coordinator::CoordinatorOptions options;
     options.secured = secured;
     options.dial_back = milliseconds(1500);
     options.grants.push_back({.id = kTokenOfHonest, .name = "honest"});
@@ -254,8 +254,8 @@ class AgainstPeer {
   }
 
  private:
-  static peer::Options options(Choices& choices) {
-    peer::Options options;
+  static peer::PeerOptions options(Choices& choices) {
+    peer::PeerOptions options;
     options.id = kMe;
     options.stripes = static_cast<std::uint16_t>(1 + choices.below(2));
     options.auto_admit = choices.one_in(4);

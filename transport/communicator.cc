@@ -50,8 +50,8 @@ std::optional<Error> validate(const CommunicatorOptions& options) {
 }
 
 // One port is a range, too.
-peer::Options peer_options(const CommunicatorOptions& options) {
-  peer::Options peer = options.peer;
+peer::PeerOptions peer_options(const CommunicatorOptions& options) {
+  peer::PeerOptions peer = options.peer;
   if (peer.last_port == 0) peer.last_port = peer.first_port;
   return peer;
 }

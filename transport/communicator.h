@@ -39,7 +39,7 @@ inline constexpr Duration kLongestSpin = milliseconds(10);
 
 struct CommunicatorOptions {
   // Without id and seed, which the driver draws. `advertised`: the port only; 0: the port that this peer listens on.
-  peer::Options peer;
+  peer::PeerOptions peer;
   std::string listen_host;  // address or host name to listen on; empty: all addresses, IPv6 and IPv4
   // address or host name for the other peers; empty: the address that the coordinator sees
   std::string advertised_host;
@@ -109,7 +109,7 @@ class Communicator {
 
   // The same with another driver. `make` receives validated options of the peer, without id and seed, which the driver
   // draws. `make` may throw std::bad_alloc.
-  using MakeDriver = std::function<std::unique_ptr<Driver>(peer::Options)>;
+  using MakeDriver = std::function<std::unique_ptr<Driver>(peer::PeerOptions)>;
   static Result<std::unique_ptr<Communicator>> create(const CommunicatorOptions& options, const MakeDriver& make);
 
   // Calls close() unless it was called before.

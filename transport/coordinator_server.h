@@ -29,9 +29,9 @@ namespace lockstep::transport {
 class CoordinatorServer final : private Reactor::User {
  public:
   struct Options {
-    std::string listen = ":0";     // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
-    coordinator::Options machine;  // without `secured` and `grants`, which `access` decides
-    bool dial_back = true;         // find out which peers can be dialled (rule 70); false: all can, as far as is known
+    std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
+    coordinator::CoordinatorOptions machine;  // without `secured` and `grants`, which `access` decides
+    bool dial_back = true;  // find out which peers can be dialled (rule 70); false: all can, as far as is known
     AccessOptions access;
     std::shared_ptr<Reactor> reactor;                 // null: one of its own
     std::string congestion_control;                   // as in Connector::Options

@@ -41,7 +41,7 @@ namespace lockstep::transport {
 class Engine final : public Driver, private Reactor::User {
  public:
   struct Options {
-    peer::Options peer;
+    peer::PeerOptions peer;
     ListenPlan listen;
     Connector::Options connector;
     Log log;

@@ -63,7 +63,7 @@ Json arguments(const peer::Transfer& what) {
 
 }  // namespace
 
-std::string opened(const peer::Options& options) {
+std::string opened(const peer::PeerOptions& options) {
   Json json = line(options.id, "opened");
   json["name"] = options.name;
   json["group"] = options.group.value;

@@ -12,7 +12,7 @@
 
 namespace lockstep::transport::journal {
 
-std::string opened(const peer::Options& options);
+std::string opened(const peer::PeerOptions& options);
 // A call of the program; empty if `command` is not a call.
 std::string called(PeerId by, const peer::Input& command);
 std::string ended(PeerId by, CallId call, const peer::Outcome& outcome);

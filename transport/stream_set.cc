@@ -181,7 +181,7 @@ void StreamSet::carry_out(const io::Close& effect) {
   end(stream, io::CloseReason::kAsked, {});
 }
 
-void StreamSet::carry_out(const io::Place& effect) {
+void StreamSet::carry_out(const io::CopyBytes& effect) {
   const auto into = memory_.at(effect.into);
   LOCKSTEP_ASSERT(effect.bytes.size() <= into.size());
   if (!effect.bytes.empty()) std::memcpy(into.data(), effect.bytes.data(), effect.bytes.size());

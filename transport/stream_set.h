@@ -54,7 +54,7 @@ class StreamSet {
   void carry_out(const io::Write& effect);
   void carry_out(const io::Revoke& effect);
   void carry_out(const io::Close& effect);
-  void carry_out(const io::Place& effect);
+  void carry_out(const io::CopyBytes& effect);
 
   // From now on, connections of strangers arrive as io::Accepted.
   Result<io::Address> listen(const ListenPlan& plan);

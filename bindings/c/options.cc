@@ -99,7 +99,7 @@ Result<transport::CommunicatorOptions> communicator_options(const lockstep_comm_
   if (!taken) return taken.error();
   const lockstep_comm_options& in = *taken;
 
-  peer::Options& peer = result.peer;
+  peer::PeerOptions& peer = result.peer;
   peer.name = plain(text_or_empty(in.name));
   peer.group = GroupId{in.group};
   peer.gang = GangId{in.gang};

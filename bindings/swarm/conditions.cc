@@ -27,7 +27,7 @@ using sim::Purpose;
 Error invalid(std::string text) { return {Status::kInvalidArgument, std::move(text)}; }
 
 // The default heartbeat of the library. All other times that are not stated follow from the heartbeat.
-constexpr Duration kHeartbeat = coordinator::Options{}.heartbeat;
+constexpr Duration kHeartbeat = coordinator::CoordinatorOptions{}.heartbeat;
 
 // Faults that only the simulator's own program can have.
 bool is_of_own_program(Fault fault) {

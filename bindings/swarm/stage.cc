@@ -256,7 +256,7 @@ bool Stage::may_call(Player& player) {
   return !player.killed_;
 }
 
-Guest& Stage::open(Player& player, peer::Options options, transport::Log log) {
+Guest& Stage::open(Player& player, peer::PeerOptions options, transport::Log log) {
   auto guest = std::make_unique<Guest>(world_, player, std::move(log));
   Guest& opened = *guest;
   const std::uint32_t process = world_.open(player.report_.host, std::move(options), std::move(guest));

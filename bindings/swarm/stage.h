@@ -79,7 +79,7 @@ class Stage final : public sim::Guests, public std::enable_shared_from_this<Stag
   bool may_call(Player& player);
   // Polls a condition that only time changes: a program that polls repeatedly lets time pass.
   void looks(Player& player);
-  Guest& open(Player& player, peer::Options options, transport::Log log);
+  Guest& open(Player& player, peer::PeerOptions options, transport::Log log);
   void close(Player& player, Guest& guest);
   [[nodiscard]] bool killed(const Player& player) const { return player.killed_; }
   [[nodiscard]] std::uint32_t host_of(const Player& player) const { return player.report_.host; }

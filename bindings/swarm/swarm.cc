@@ -52,7 +52,7 @@ lockstep_status Swarm::open(ProgramId program, const lockstep_comm_options* opti
     if (said.founders == 0) checked->peer.founders = stage_->founders();
     if (said.name == nullptr) checked->peer.name = host_name(stage_->host_of(player));
     checked->flight_folder.clear();
-    auto communicator = transport::Communicator::create(*checked, [&](peer::Options peer) {
+    auto communicator = transport::Communicator::create(*checked, [&](peer::PeerOptions peer) {
       if (said.dial_timeout_ms == 0) peer.dial_timeout = {};
       if (said.link_heartbeat_ms == 0) peer.link_heartbeat = {};
       if (said.link_silence_ms == 0) peer.link_silence = {};

@@ -179,7 +179,7 @@ inline void fields(auto& a, const io::Close& m) {
 }
 
 // These bytes belong to the caller's memory, and a recording never contains that memory.
-inline void fields(auto& a, const io::Place& m) {
+inline void fields(auto& a, const io::CopyBytes& m) {
   a("into", m.into);
   a("bytes", static_cast<std::uint64_t>(m.bytes.size()));
 }

@@ -18,7 +18,7 @@
 namespace lockstep::coordinator {
 
 struct Context {
-  Context(const Options& its_options, Instant birth) : options(its_options), born(birth), now(birth) {}
+  Context(const CoordinatorOptions& its_options, Instant birth) : options(its_options), born(birth), now(birth) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() = default;
@@ -44,7 +44,7 @@ struct Context {
     a.all(born, now, next_timer, last_proposal, troubles);
   }
 
-  const Options options;
+  const CoordinatorOptions options;
   Instant born;
   Instant now;
   Effects* effects = nullptr;  // of the step; null between two steps

@@ -4,7 +4,7 @@
 
 namespace lockstep::coordinator {
 
-std::string validate_options(const Options& options) {
+std::string validate_options(const CoordinatorOptions& options) {
   if (options.heartbeat.ns <= 0) return "heartbeat must be longer than 0";
   if (options.silence <= options.heartbeat) return "silence must be longer than heartbeat";
   if (options.greeting.ns <= 0) return "greeting must be longer than 0";
@@ -18,7 +18,8 @@ std::string validate_options(const Options& options) {
   return validate_grants(options.grants);
 }
 
-Coordinator::Coordinator(const Options& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}
+Coordinator::Coordinator(const CoordinatorOptions& options, Instant now)
+    : machine_(std::make_unique<Machine>(options, now)) {}
 Coordinator::~Coordinator() = default;
 
 void Coordinator::step(Input input, Instant now, Effects& out) { machine_->step(input, now, out); }

@@ -21,7 +21,7 @@
 
 namespace lockstep::coordinator {
 
-struct Options {
+struct CoordinatorOptions {
   Term term{1};
   LinkKey link_key;                                  // random, from the driver's entropy
   Duration heartbeat = lockstep::milliseconds(500);  // for every peer
@@ -39,7 +39,7 @@ struct Options {
 };
 
 // Why no coordinator can have these options; empty: they are valid. The text begins with the name of an option.
-std::string validate_options(const Options& options);
+std::string validate_options(const CoordinatorOptions& options);
 
 struct Timer {};
 // The grants from now on, at most kMaxGrants, and the keys that are barred. Peers whose grant is gone or whose key is
@@ -61,7 +61,7 @@ using Effects = std::vector<Effect>;
 
 class Coordinator {
  public:
-  Coordinator(const Options& options, Instant now);
+  Coordinator(const CoordinatorOptions& options, Instant now);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
   ~Coordinator();

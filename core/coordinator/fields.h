@@ -20,7 +20,7 @@ void fields(auto& a, Is<Grant> auto& m) {
   a("name", m.name);
 }
 
-void fields(auto& a, Is<Options> auto& m) {
+void fields(auto& a, Is<CoordinatorOptions> auto& m) {
   a("term", m.term);
   a("link_key", m.link_key);
   a("heartbeat", m.heartbeat);

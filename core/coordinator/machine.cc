@@ -11,7 +11,7 @@
 
 namespace lockstep::coordinator {
 
-Coordinator::Machine::Machine(const Options& options, Instant now) : context_(options, now) {
+Coordinator::Machine::Machine(const CoordinatorOptions& options, Instant now) : context_(options, now) {
   LOCKSTEP_ASSERT(validate_options(options).empty());
 }
 

@@ -31,7 +31,7 @@ namespace lockstep::coordinator {
 
 class Coordinator::Machine {
  public:
-  Machine(const Options& options, Instant now);
+  Machine(const CoordinatorOptions& options, Instant now);
 
   void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const { return context_.next_timer; }

@@ -232,8 +232,8 @@ void Recorder<Machine>::after(const Effects& effects, const Machine& machine) {
   for (const auto& effect : effects) {
     append_effect(answer_, effect);
     if (const auto* read = std::get_if<io::Read>(&effect)) lend(*read);
-    if constexpr (std::is_constructible_v<typename Effects::value_type, io::Place>) {
-      if (const auto* place = std::get_if<io::Place>(&effect)) placed(place->bytes);
+    if constexpr (std::is_constructible_v<typename Effects::value_type, io::CopyBytes>) {
+      if (const auto* place = std::get_if<io::CopyBytes>(&effect)) placed(place->bytes);
     }
   }
   end(effects.size());

@@ -108,13 +108,13 @@ template <>
 struct Kind<peer::Peer> {
   using Input = peer::Input;
   using Effects = peer::Effects;
-  using Options = peer::Options;
+  using MachineOptions = peer::PeerOptions;
 };
 template <>
 struct Kind<coordinator::Coordinator> {
   using Input = coordinator::Input;
   using Effects = coordinator::Effects;
-  using Options = coordinator::Options;
+  using MachineOptions = coordinator::CoordinatorOptions;
 };
 
 template <typename Machine>
@@ -122,9 +122,9 @@ class Recorder : private Tape {
  public:
   using Input = typename Kind<Machine>::Input;
   using Effects = typename Kind<Machine>::Effects;
-  using Options = typename Kind<Machine>::Options;
+  using MachineOptions = typename Kind<Machine>::MachineOptions;
 
-  Recorder(Options options, Instant born, std::size_t bytes) : Tape(born, bytes), options_(std::move(options)) {}
+  Recorder(MachineOptions options, Instant born, std::size_t bytes) : Tape(born, bytes), options_(std::move(options)) {}
 
   // Call it before the machine processes this input.
   void before(const Input& input, Instant now);
@@ -139,7 +139,7 @@ class Recorder : private Tape {
   }
 
  private:
-  Options options_;
+  MachineOptions options_;
 };
 
 extern template class Recorder<peer::Peer>;

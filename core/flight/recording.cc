@@ -34,7 +34,7 @@ void fields(auto& a, archive::Is<Recording> auto& m) {
   bool peer = m.of_peer();
   a.all(peer);
   if constexpr (std::remove_reference_t<decltype(a)>::kLoads) {
-    if (!peer) m.options.template emplace<coordinator::Options>();
+    if (!peer) m.options.template emplace<coordinator::CoordinatorOptions>();
   }
   std::visit([&](auto& options) { a.all(options); }, m.options);
   a.all(m.born, m.before, m.last, m.hash, m.state, m.inputs, m.cut, m.records);

@@ -42,7 +42,7 @@ inline constexpr std::uint8_t kSilent = 0x40;
 inline constexpr std::uint8_t kCut = 0x80;  // the machine did not return from this step; last record only
 inline constexpr std::uint8_t kAlternative = 0x1f;
 
-using Options = std::variant<peer::Options, coordinator::Options>;
+using RecordedOptions = std::variant<peer::PeerOptions, coordinator::CoordinatorOptions>;
 
 struct Recording {
   std::uint32_t revision = kRevision;
@@ -50,7 +50,7 @@ struct Recording {
   std::string reason;        // why the recording was written
   std::int64_t written = 0;  // nanoseconds since 1970
   std::int64_t clock = 0;    // nanoseconds to add to an Instant to get nanoseconds since 1970
-  Options options;
+  RecordedOptions options;
   Instant born;
   // Overwritten inputs: their number, the time of the last one, and the hash after it.
   std::uint64_t before = 0;
@@ -61,7 +61,7 @@ struct Recording {
   bool cut = false;              // the machine did not return from the last input
   std::vector<std::byte> records;
 
-  [[nodiscard]] bool of_peer() const { return std::holds_alternative<peer::Options>(options); }
+  [[nodiscard]] bool of_peer() const { return std::holds_alternative<peer::PeerOptions>(options); }
 };
 
 // Whether a file that begins like this is a recording, possibly cut off.

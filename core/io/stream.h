@@ -133,12 +133,12 @@ struct Close {
 };
 
 // Copies these few bytes, which arrived together with a header, into named memory. Done at once; there is no answer.
-struct Place {
+struct CopyBytes {
   BufferRef into;
   std::span<const std::byte> bytes;
 };
 
-using Effect = std::variant<Dial, Read, Write, Revoke, Close, Place>;
+using Effect = std::variant<Dial, Read, Write, Revoke, Close, CopyBytes>;
 
 // ---- answers of a driver ----
 

@@ -58,7 +58,7 @@ struct Cohort {
   std::uint64_t admit_changes = 0;                      // of pending_admits
   PeerId last_admit;                                    // the member whose admit came last; nobody after a removal
 
-  // `first_use`: Options::first_use.
+  // `first_use`: PeerOptions::first_use.
   static Cohort founded(const wire::View& view, GroupId group, std::uint32_t first_use = 0);
 
   [[nodiscard]] const Roster& now() const { return generations.at(current); }

@@ -22,7 +22,7 @@
 namespace lockstep::peer {
 
 struct Context {
-  Context(const Options& its_options, Instant birth, SessionOwner& session_owner)
+  Context(const PeerOptions& its_options, Instant birth, SessionOwner& session_owner)
       : options(its_options),
         now(birth),
         session(options, names, session_owner),
@@ -48,7 +48,7 @@ struct Context {
   template <typename Archive>
   void archive(Archive& a);
 
-  const Options options;
+  const PeerOptions options;
   Instant now;
   Effects* effects = nullptr;                                                     // of the step; null between two steps
   std::shared_ptr<const wire::View> view = std::make_shared<const wire::View>();  // the newest that is installed

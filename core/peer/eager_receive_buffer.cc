@@ -37,7 +37,7 @@ bool EagerReceiveBuffer::expect(PeerId from, const wire::Offer& offer) {
   return true;
 }
 
-ring::Operation::Place EagerReceiveBuffer::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
+ring::Operation::SegmentPlace EagerReceiveBuffer::begin(PeerId from, StreamId stream, const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   stream_closed(stream);
   const Name name{segment.key, generation_of(segment.attempt), from};

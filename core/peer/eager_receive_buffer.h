@@ -51,7 +51,7 @@ class EagerReceiveBuffer {
   // A segment begins that no operation has a place for. It gets a slot, or goes to the sink when it was not offered,
   // is here or is on its way. If the segment that filled a slot from this stream before did not land there, it went to
   // the sink.
-  ring::Operation::Place begin(PeerId from, StreamId stream, const wire::Segment& segment);
+  ring::Operation::SegmentPlace begin(PeerId from, StreamId stream, const wire::Segment& segment);
   // A segment in a slot has ended. Returns its entry, if that is still wanted.
   Entry* landed(StreamId stream, const wire::SegmentEnded& segment);
   void stream_closed(StreamId stream);

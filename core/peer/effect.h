@@ -24,8 +24,8 @@ struct Resolve {
   std::string coordinator;
 };
 
-// Listen on one port out of Options::first_port..last_port. Answered by Listening. Streams come as io::Accepted until
-// the Peer is destroyed; from RunOver on each is closed at once.
+// Listen on one port out of PeerOptions::first_port..last_port. Answered by Listening. Streams come as io::Accepted
+// until the Peer is destroyed; from RunOver on each is closed at once.
 struct Listen {};
 
 // What a send or a receive was, at its end.
@@ -106,7 +106,7 @@ struct RunOver {
 };
 
 using Effect = std::variant<Resolve, Listen, Complete, Installed, PendingChanged, Progress, RunOver, KernelJob,
-                            trace::Event, io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::Place>;
+                            trace::Event, io::Dial, io::Read, io::Write, io::Revoke, io::Close, io::CopyBytes>;
 // Carried out in order. The driver owns the vector and clears it between steps: steady state allocates nothing.
 using Effects = std::vector<Effect>;
 

@@ -13,7 +13,7 @@ using archive::Is;
 
 // ---- options ----
 
-void fields(auto& a, Is<Options> auto& m) {
+void fields(auto& a, Is<PeerOptions> auto& m) {
   a("id", m.id);
   a("seed", m.seed);
   a("name", m.name);

@@ -23,7 +23,7 @@ Error invalid(std::string text) { return Error{Status::kInvalidArgument, std::mo
 
 }  // namespace
 
-LocalStates::LocalStates(const Options& options)
+LocalStates::LocalStates(const PeerOptions& options)
     : own_(options.id),
       patience_(options.link_silence),
       reach_(options.link_timeout + options.link_silence),
@@ -150,7 +150,7 @@ bool LocalStates::send_next(state::Sync& sync, const RoundKey& key, AttemptId at
   return true;
 }
 
-ring::Operation::Place LocalStates::place_of(const state::Sync::Place& place) {
+ring::Operation::SegmentPlace LocalStates::place_of(const state::Sync::LandingPlace& place) {
   using Landing = ring::Operation::Landing;
   switch (place.landing) {
     case state::Sync::Landing::kPlace: return {Landing::kPlace, place.into};

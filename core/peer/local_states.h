@@ -28,7 +28,7 @@ namespace lockstep::peer {
 
 class LocalStates {
  public:
-  explicit LocalStates(const Options& options);
+  explicit LocalStates(const PeerOptions& options);
 
   // ---- calls ----
 
@@ -69,7 +69,7 @@ class LocalStates {
   // Queues the next piece for this peer; false: there is none now.
   bool send_next(state::Sync& sync, const RoundKey& key, AttemptId attempt, PeerId to, Instant now, Term term,
                  wire::LinkWriter& writer);
-  [[nodiscard]] static ring::Operation::Place place_of(const state::Sync::Place& place);
+  [[nodiscard]] static ring::Operation::SegmentPlace place_of(const state::Sync::LandingPlace& place);
   // A job of the sync has ended. Reports progress; returns the sender of a wrong piece.
   static std::optional<PeerId> job_done(state::Sync& sync, CallId call, const JobDone& in, Effects& out);
 

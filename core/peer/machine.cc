@@ -10,7 +10,7 @@
 
 namespace lockstep::peer {
 
-Peer::Machine::Machine(const Options& options, Instant now) : context_(options, now, *this) {
+Peer::Machine::Machine(const PeerOptions& options, Instant now) : context_(options, now, *this) {
   LOCKSTEP_ASSERT(!options.id.is_nobody() && validate_options(options).empty());
   context_.mesh.attach({rounds_.neighbours(), transfers_, point_to_point_, *this});
 }
@@ -390,10 +390,11 @@ void Peer::Machine::on_link_broken(PeerId peer, const std::string& why, bool avo
 // ---- after every step ----
 
 void Peer::Machine::drive_transfers() {
-  using Place = StateTransfers::Place;
+  using Standing = StateTransfers::Standing;
   if (transfers_.empty()) return;
   const bool waits = admission_.life() == Admission::Life::kJoining && !views_.proposal();
-  if (transfers_.drive(waits ? Place::kWaits : admission_.is_member() ? Place::kMember : Place::kOther)) update_links();
+  if (transfers_.drive(waits ? Standing::kWaits : admission_.is_member() ? Standing::kMember : Standing::kOther))
+    update_links();
   if (transfers_.serves()) return;
   context_.mesh.disconnect_prefetchers([](PeerId) { return true; }, context_.now, context_.out());
 }

@@ -21,7 +21,7 @@ namespace lockstep::peer {
 
 class Peer::Machine final : private SessionOwner, private LinkOwner {
  public:
-  Machine(const Options& options, Instant now);
+  Machine(const PeerOptions& options, Instant now);
 
   void step(Input& input, Instant now, Effects& out);  // takes what it wants of it
   [[nodiscard]] Instant deadline() const;

@@ -923,7 +923,7 @@ void Mesh::say_on(StreamId stream, const wire::Message& message) {
 
 void Mesh::put(Flow& flow, BufferRef into, Effects& out) {
   const std::span<const std::byte> early = flow.channel.reader.place(into);
-  if (!early.empty()) out.emplace_back(io::Place{into.slice(0, early.size()), early});
+  if (!early.empty()) out.emplace_back(io::CopyBytes{into.slice(0, early.size()), early});
 }
 
 void Mesh::place(StreamId stream, BufferRef into, Instant now, Effects& out) {

@@ -44,7 +44,8 @@ namespace lockstep::peer {
 
 class Mesh {
  public:
-  Mesh(const Options& options, io::StreamNames& names) : options_(options), names_(names), lobby_(options.strangers) {}
+  Mesh(const PeerOptions& options, io::StreamNames& names)
+      : options_(options), names_(names), lobby_(options.strangers) {}
   // Before anything else.
   void attach(const MeshOwners& owners) { owners_.emplace(owners); }
 
@@ -230,7 +231,7 @@ class Mesh {
   }
   [[nodiscard]] bool is_proven(const Flow& flow) const { return key_ && (flow.is_prefetch || flow.key == *key_); }
 
-  Options options_;
+  PeerOptions options_;
   io::StreamNames& names_;
   std::optional<MeshOwners> owners_;
   Term term_;

@@ -17,8 +17,8 @@ namespace lockstep::peer {
 class SegmentExchange {
  public:
   virtual ~SegmentExchange() = default;
-  [[nodiscard]] virtual ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
-                                                                const wire::Segment& segment) = 0;
+  [[nodiscard]] virtual ring::Operation::SegmentPlace on_segment_began(PeerId from, StreamId stream,
+                                                                       const wire::Segment& segment) = 0;
   virtual void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) = 0;
   // Queues the next segment for this peer on `writer`; false when there is none now.
   [[nodiscard]] virtual bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) = 0;

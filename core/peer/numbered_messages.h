@@ -42,14 +42,14 @@ class NumberedMessages {
   // The number of the last message.
   [[nodiscard]] std::uint64_t said() const { return said_; }
 
-  enum class Place : std::uint8_t {
+  enum class Position : std::uint8_t {
     kNext,
     kOld,  // a repetition
     kGap,  // earlier ones are missing: they will be said again, and this one after them
   };
-  [[nodiscard]] Place place_of(std::uint64_t number) const {
-    if (number == heard_ + 1) return Place::kNext;
-    return number <= heard_ ? Place::kOld : Place::kGap;
+  [[nodiscard]] Position position_of(std::uint64_t number) const {
+    if (number == heard_ + 1) return Position::kNext;
+    return number <= heard_ ? Position::kOld : Position::kGap;
   }
   void hear() { ++heard_; }
   // The other side has heard everything up to this number. False: that much was never said.

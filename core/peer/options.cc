@@ -10,7 +10,7 @@ std::string out_of_range(const char* name, std::uint64_t value, std::uint64_t le
          std::to_string(most);
 }
 
-std::string validate_ports(const Options& options) {
+std::string validate_ports(const PeerOptions& options) {
   const std::string first = std::to_string(options.first_port);
   const std::string last = std::to_string(options.last_port);
   if (options.last_port == 0 || options.last_port == options.first_port) return {};
@@ -21,7 +21,7 @@ std::string validate_ports(const Options& options) {
   return "last_port is " + last + "; allowed: first_port (" + first + ") to 65535, or 0 for first_port alone";
 }
 
-std::string validate_times(const Options& options) {
+std::string validate_times(const PeerOptions& options) {
   for (const Duration time : {options.dial_timeout, options.link_heartbeat, options.link_silence, options.link_timeout,
                               options.abort_grace, options.direct.rate_window}) {
     if (time > Duration{0}) continue;
@@ -35,7 +35,7 @@ std::string validate_times(const Options& options) {
 
 }  // namespace
 
-std::string validate_options(const Options& options) {
+std::string validate_options(const PeerOptions& options) {
   if (options.name.size() > kMaxNameBytes) {
     return "name is " + std::to_string(options.name.size()) + " bytes long; allowed: at most " +
            std::to_string(kMaxNameBytes);

@@ -29,7 +29,7 @@ struct SendingLimits {
   std::uint64_t state_bytes_per_second = 0;  // of those, shared states
 };
 
-struct Options {
+struct PeerOptions {
   PeerId id;               // random, from the driver's entropy
   std::uint64_t seed = 0;  // for jitter; from the driver's entropy
   std::string name;        // for people
@@ -65,6 +65,6 @@ struct Options {
 };
 
 // Why no peer can have these options; empty: they are valid. The text begins with the name of an option.
-std::string validate_options(const Options& options);
+std::string validate_options(const PeerOptions& options);
 
 }  // namespace lockstep::peer

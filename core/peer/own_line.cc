@@ -15,7 +15,7 @@ constexpr std::ptrdiff_t kMostStreams = 512;
 
 }  // namespace
 
-OwnLine::OwnLine(const Options& options)
+OwnLine::OwnLine(const PeerOptions& options)
     : first_stripes_(options.stripes),
       largest_stripes_(options.largest_stripes()),
       first_bytes_(options.direct.rate_bytes()),

@@ -23,7 +23,7 @@ inline constexpr std::uint16_t kFewStripes = 4;
 
 class OwnLine {
  public:
-  explicit OwnLine(const Options& options);
+  explicit OwnLine(const PeerOptions& options);
 
   // See BusyWindow::written(). True if another number of stripes is wanted now.
   bool written(const io::Written& all, std::uint64_t bytes, Instant now);

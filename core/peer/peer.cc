@@ -4,7 +4,7 @@
 
 namespace lockstep::peer {
 
-Peer::Peer(const Options& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}
+Peer::Peer(const PeerOptions& options, Instant now) : machine_(std::make_unique<Machine>(options, now)) {}
 Peer::~Peer() = default;
 
 void Peer::step(Input input, Instant now, Effects& out) { machine_->step(input, now, out); }

@@ -19,7 +19,7 @@ namespace lockstep::peer {
 
 class Peer {
  public:
-  Peer(const Options& options, Instant now);
+  Peer(const PeerOptions& options, Instant now);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();

@@ -61,8 +61,8 @@ class PointToPoint final : public TransferOwner {
   void on_message(PeerId from, StripeIndex stripe, StreamId stream, const wire::Message& message) override;
   void on_stripe_up(PeerId peer, StripeIndex stripe, StreamId stream) override;
   void on_stream_gone(PeerId peer, StreamId stream) override;
-  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
-                                                        const wire::Segment& segment) override;
+  [[nodiscard]] ring::Operation::SegmentPlace on_segment_began(PeerId from, StreamId stream,
+                                                               const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
   [[nodiscard]] bool has_segments() const override { return sendable_ > 0; }
   [[nodiscard]] bool has_segments_for(PeerId to) const override;

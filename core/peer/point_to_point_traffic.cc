@@ -182,12 +182,12 @@ bool PointToPoint::is_sound(const Pair& pair, const wire::SendOffer& offer) {
 }
 
 bool PointToPoint::on_offer(PeerId from, StreamId stream, const wire::SendOffer& offer) {
-  using Place = NumberedMessages::Place;
+  using Position = NumberedMessages::Position;
   Pair& pair = pair_with(from);
   if (!pair.messages.acknowledge(offer.heard)) return false;
-  const Place place = pair.messages.place_of(offer.number);
-  if (place == Place::kOld) tell_owed(pair, stream);
-  if (place != Place::kNext) return true;
+  const Position position = pair.messages.position_of(offer.number);
+  if (position == Position::kOld) tell_owed(pair, stream);
+  if (position != Position::kNext) return true;
   if (!is_sound(pair, offer)) return false;
   pair.messages.hear();
   pair.last = offer.id;
@@ -226,12 +226,12 @@ bool PointToPoint::on_heard(PeerId from, StreamId stream, const wire::SendsHeard
 }
 
 bool PointToPoint::on_report(PeerId from, StreamId stream, const wire::SendReport& report) {
-  using Place = NumberedMessages::Place;
+  using Position = NumberedMessages::Position;
   Pair& pair = pair_with(from);
   if (!pair.messages.acknowledge(report.heard)) return false;
-  const Place place = pair.messages.place_of(report.number);
-  if (place == Place::kOld) tell_owed(pair, stream);
-  if (place != Place::kNext) return true;
+  const Position position = pair.messages.position_of(report.number);
+  if (position == Position::kOld) tell_owed(pair, stream);
+  if (position != Position::kNext) return true;
   if (report.state == wire::SendState::kWithdrawn) {
     if (report.id > pair.last || report.status == Status::kOk) return false;
     pair.messages.hear();
@@ -347,7 +347,8 @@ void PointToPoint::repeat(PeerId to, Pair& pair) {
 
 // ---- segments ----
 
-ring::Operation::Place PointToPoint::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+ring::Operation::SegmentPlace PointToPoint::on_segment_began(PeerId from, StreamId stream,
+                                                             const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   const auto pair = pairs_.find(from);
   if (pair == pairs_.end() || segment.key != wire::send_key(segment.key.tag.value) || segment.attempt.value != 0) {

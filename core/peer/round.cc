@@ -40,8 +40,8 @@ std::optional<std::string> Round::validate_rank_parameter(Rank of, std::uint64_t
          std::to_string(element) + " bytes";
 }
 
-Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, const Options& options,
-                 const wire::Descriptor& what)
+Attempt::Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among,
+                 const PeerOptions& options, const wire::Descriptor& what)
     : key(round),
       generation(its_generation),
       ring(among.ring),
@@ -171,13 +171,13 @@ PeerId Round::receiver_that_is_no_member() const {
   return {};
 }
 
-ring::Segmenting Round::segmenting(const Options& options) const {
+ring::Segmenting Round::segmenting(const PeerOptions& options) const {
   const std::uint64_t room = request.collective == Collective::kAllReduce ? direct_room(request) : 0;
   return {options.segment_bytes, attempt->distance, request.formats,    attempt->algorithm, room,
           options.direct.turns,  attempt->by_rate,  attempt->is_lossy()};
 }
 
-std::optional<Error> Round::validate_operation(const Options& options) const {
+std::optional<Error> Round::validate_operation(const PeerOptions& options) const {
   const std::optional<std::uint32_t> root_rank = root();
   LOCKSTEP_ASSERT(root_rank.has_value());
   if (wire::exchanges(request.collective)) {
@@ -188,7 +188,7 @@ std::optional<Error> Round::validate_operation(const Options& options) const {
                                    attempt->known_rank_parameters(), segmenting(options));
 }
 
-std::unique_ptr<ring::Operation> Round::new_operation(const Options& options) const {
+std::unique_ptr<ring::Operation> Round::new_operation(const PeerOptions& options) const {
   const std::optional<std::uint32_t> root_rank = root();
   LOCKSTEP_ASSERT(root_rank.has_value());
   if (wire::exchanges(request.collective)) {

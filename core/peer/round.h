@@ -29,7 +29,7 @@ namespace lockstep::peer {
 // A round in one generation (rule 31). Constructed anew for each attempt, and kept until the next one begins.
 struct Attempt {
   Attempt() = default;  // to be loaded into
-  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, const Options& options,
+  Attempt(const RoundKey& round, Generation its_generation, const Cohort::Roster& among, const PeerOptions& options,
           const wire::Descriptor& what);
 
   RoundKey key;  // on streams; that of the round differs while the attempt is given up for another cohort
@@ -247,11 +247,11 @@ struct Round {
   // A receiver of a block that is no member; nobody: there is none.
   [[nodiscard]] PeerId receiver_that_is_no_member() const;
   // The reason why its operation cannot run on this peer, or nullopt.
-  [[nodiscard]] std::optional<Error> validate_operation(const Options& options) const;
-  [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const Options& options) const;
+  [[nodiscard]] std::optional<Error> validate_operation(const PeerOptions& options) const;
+  [[nodiscard]] std::unique_ptr<ring::Operation> new_operation(const PeerOptions& options) const;
 
  private:
-  [[nodiscard]] ring::Segmenting segmenting(const Options& options) const;
+  [[nodiscard]] ring::Segmenting segmenting(const PeerOptions& options) const;
 };
 
 }  // namespace lockstep::peer

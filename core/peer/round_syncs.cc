@@ -145,8 +145,8 @@ void RoundSyncs::on_message(Round& round, PeerId from, StreamId stream, const wi
   context_.mesh.reset(stream, "a message that does not fit the state that is shared", context_.now, context_.out());
 }
 
-ring::Operation::Place RoundSyncs::on_piece_began(Round& round, PeerId from, StreamId stream,
-                                                  const wire::Segment& segment) {
+ring::Operation::SegmentPlace RoundSyncs::on_piece_began(Round& round, PeerId from, StreamId stream,
+                                                         const wire::Segment& segment) {
   return LocalStates::place_of(round.sync->begin(from, segment, stream, context_.now));
 }
 

@@ -47,8 +47,8 @@ class RoundSyncs {
   // ---- neighbours, about the attempt that runs ----
 
   void on_message(Round& round, PeerId from, StreamId stream, const wire::Message& message);
-  [[nodiscard]] ring::Operation::Place on_piece_began(Round& round, PeerId from, StreamId stream,
-                                                      const wire::Segment& segment);
+  [[nodiscard]] ring::Operation::SegmentPlace on_piece_began(Round& round, PeerId from, StreamId stream,
+                                                             const wire::Segment& segment);
   void on_piece_ended(Round& round, PeerId from, const wire::SegmentEnded& ended);
 
   // ---- watched states ----

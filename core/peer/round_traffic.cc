@@ -102,7 +102,8 @@ bool RoundTraffic::awaits_parameters(PeerId from, const wire::Segment& segment) 
 }
 
 // Rules 10 and 31.
-ring::Operation::Place RoundTraffic::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+ring::Operation::SegmentPlace RoundTraffic::on_segment_began(PeerId from, StreamId stream,
+                                                             const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   if (segment.phase == wire::Phase::kState) {
     Round* round = syncing(segment.key, segment.attempt);

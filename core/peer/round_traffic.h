@@ -59,8 +59,8 @@ class RoundTraffic final : public NeighbourOwner {
   void on_rank_parameter(PeerId from, const wire::RankParameter& parameter) override;
   void on_done(PeerId from, const wire::Done& done) override;
   void on_state_message(PeerId from, StreamId stream, const wire::Message& message) override;
-  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
-                                                        const wire::Segment& segment) override;
+  [[nodiscard]] ring::Operation::SegmentPlace on_segment_began(PeerId from, StreamId stream,
+                                                               const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& segment) override;
   [[nodiscard]] bool has_segments() const override;
   [[nodiscard]] bool has_segments_for(PeerId to) const override;

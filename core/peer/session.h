@@ -27,7 +27,7 @@ class SessionOwner {
 
 class Session {
  public:
-  Session(const Options& options, io::StreamNames& names, SessionOwner& owner)
+  Session(const PeerOptions& options, io::StreamNames& names, SessionOwner& owner)
       : options_(options), names_(names), owner_(owner) {}
 
   // Looks for the coordinator until it is found, or finish() is called: at all of its addresses in turn, then, after a
@@ -93,7 +93,7 @@ class Session {
   void over(Status status, std::string text, Instant now, Effects& out);
   [[nodiscard]] Duration drip_limit() const;
 
-  Options options_;
+  PeerOptions options_;
   io::StreamNames& names_;
   SessionOwner& owner_;
   State state_ = State::kIdle;

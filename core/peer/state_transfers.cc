@@ -178,16 +178,16 @@ void StateTransfers::on_timer() {
 
 // ---- after every step ----
 
-bool StateTransfers::drive(Place place) {
+bool StateTransfers::drive(Standing standing) {
   bool relink = false;
-  may_fetch_ = place == Place::kWaits;
+  may_fetch_ = standing == Standing::kWaits;
   for (auto at = transfers_.begin(); at != transfers_.end();) {
     Transfer& transfer = at->second;
     bool over = false;
     for (bool moves = true; moves && !over;) {  // one stage may lead to the next at once
       const auto before = transfer.stage;
-      relink = follow_offer(transfer, place) || relink;
-      over = drive(transfer, place);
+      relink = follow_offer(transfer, standing) || relink;
+      over = drive(transfer, standing);
       moves = transfer.stage != before;
     }
     relink = relink || (over && !transfer.sources.empty());
@@ -196,7 +196,7 @@ bool StateTransfers::drive(Place place) {
   return relink;
 }
 
-bool StateTransfers::drive(Transfer& transfer, Place place) {
+bool StateTransfers::drive(Transfer& transfer, Standing standing) {
   using Stage = Transfer::Stage;
   switch (transfer.stage) {
     case Stage::kQueued:
@@ -225,7 +225,7 @@ bool StateTransfers::drive(Transfer& transfer, Place place) {
       if (swap(transfer)) hold(transfer);
       return false;
     case Stage::kHolding: return false;  // follow_offer() goes on
-    case Stage::kEnding: return end(transfer, place);
+    case Stage::kEnding: return end(transfer, standing);
   }
   LOCKSTEP_UNREACHABLE();
 }
@@ -256,7 +256,7 @@ bool StateTransfers::is_released(const Transfer& transfer) {
   return returned && transfer.sync->jobs_running() == 0;
 }
 
-bool StateTransfers::end(Transfer& transfer, Place place) {
+bool StateTransfers::end(Transfer& transfer, Standing standing) {
   if (transfer.sync && !is_released(transfer)) return false;
   if (transfer.is_staged() && !transfer.in_place && transfer.sync->complete() && !swap(transfer)) return false;
   Outcome outcome;
@@ -266,7 +266,7 @@ bool StateTransfers::end(Transfer& transfer, Place place) {
     // A publication only reads its memory, which may be a copy: it says nothing of what a sync has left since it began.
     if (!transfer.serves) states_.note_torn(transfer.request.tag, *transfer.sync);
     if (transfer.holds && mutant(Mutant::kHeldStateForgotten)) states_.note_torn(transfer.request.tag);
-    LocalStates::describe(*transfer.sync, place == Place::kMember, outcome);
+    LocalStates::describe(*transfer.sync, standing == Standing::kMember, outcome);
     outcome.bytes_sent = transfer.sync->bytes_sent();
     outcome.bytes_received = transfer.sync->bytes_received();
   } else {
@@ -396,8 +396,8 @@ void StateTransfers::on_published(wire::Published published) {
 
 // Rule 38: goes on with the sources that there are now, or gives up what it was fetching for a newer state. A peer that
 // is being admitted has no sources: its neighbours are linked then. True: other sources are to be linked.
-bool StateTransfers::follow_offer(Transfer& transfer, Place place) {
-  const bool published = place == Place::kWaits && !transfer.serves && is_offered(transfer);
+bool StateTransfers::follow_offer(Transfer& transfer, Standing standing) {
+  const bool published = standing == Standing::kWaits && !transfer.serves && is_offered(transfer);
   if (transfer.stage == Transfer::Stage::kHolding) {
     if (!published || context_.now < transfer.rests_until) return !std::exchange(transfer.sources, {}).empty();
     transfer.sync->begin_again();
@@ -475,7 +475,8 @@ void StateTransfers::on_message(PeerId from, StreamId stream, const wire::Messag
   context_.mesh.reset(stream, "a message that does not fit the state that is published", context_.now, context_.out());
 }
 
-ring::Operation::Place StateTransfers::on_segment_began(PeerId from, StreamId stream, const wire::Segment& segment) {
+ring::Operation::SegmentPlace StateTransfers::on_segment_began(PeerId from, StreamId stream,
+                                                               const wire::Segment& segment) {
   using Landing = ring::Operation::Landing;
   Transfer* transfer = find(segment.key, segment.attempt);
   const bool serves = transfer != nullptr && transfer->serves;

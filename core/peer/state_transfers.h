@@ -56,21 +56,21 @@ class StateTransfers final : public PrefetchOwner {
   [[nodiscard]] std::optional<std::string> validate_prefetcher(PeerId peer) const override;
   void on_message(PeerId from, StreamId stream, const wire::Message& message) override;
   void on_stream_gone(PeerId peer, StreamId stream) override;
-  [[nodiscard]] ring::Operation::Place on_segment_began(PeerId from, StreamId stream,
-                                                        const wire::Segment& segment) override;
+  [[nodiscard]] ring::Operation::SegmentPlace on_segment_began(PeerId from, StreamId stream,
+                                                               const wire::Segment& segment) override;
   void on_segment_ended(PeerId from, StreamId stream, const wire::SegmentEnded& ended) override;
   [[nodiscard]] bool next_segment(PeerId to, StripeIndex stripe, StreamId stream, wire::LinkWriter& writer) override;
 
   // ---- after every step ----
 
-  // The place of this peer in the run, as far as transfers depend on it.
-  enum class Place : std::uint8_t {
+  // The standing of this peer in the run, as far as transfers depend on it.
+  enum class Standing : std::uint8_t {
     kWaits,   // for an admission; none is under way
     kMember,  // and not leaving
     kOther,
   };
   // Goes on with all transfers, and completes those whose memory is back. True: other sources are to be linked now.
-  [[nodiscard]] bool drive(Place place);
+  [[nodiscard]] bool drive(Standing standing);
   // The sources that are to be linked, and the key that they expect.
   void add_sources(std::map<PeerId, Mesh::Wanted>& links) const;
 
@@ -136,10 +136,10 @@ class StateTransfers final : public PrefetchOwner {
   void finish(Transfer& transfer, Status status, std::string text);
   void finish_all(bool serving, Status status, const std::string& text);
   [[nodiscard]] static std::string timed_out(const Transfer& transfer);
-  [[nodiscard]] bool drive(Transfer& transfer, Place place);  // true: it is over
+  [[nodiscard]] bool drive(Transfer& transfer, Standing standing);  // true: it is over
   [[nodiscard]] bool begin_digesting(Transfer& transfer);
   [[nodiscard]] bool is_released(const Transfer& transfer);
-  [[nodiscard]] bool end(Transfer& transfer, Place place);
+  [[nodiscard]] bool end(Transfer& transfer, Standing standing);
   // Members publish a state that this one may be replaced by: a held state by a newer revision only.
   [[nodiscard]] bool is_offered(const Transfer& transfer) const;
   // The caller's own state is newer than the offer. One that is undefined has no revision.
@@ -150,7 +150,7 @@ class StateTransfers final : public PrefetchOwner {
   void hold(Transfer& transfer);
   void begin_serving(Transfer& transfer);
   void answer_questions(Transfer& transfer);
-  [[nodiscard]] bool follow_offer(Transfer& transfer, Place place);
+  [[nodiscard]] bool follow_offer(Transfer& transfer, Standing standing);
   void ask_sources(Transfer& transfer);
   void say_all(const state::Sync::Messages& messages);
   [[nodiscard]] RoundKey key_of(const Transfer& transfer) const;

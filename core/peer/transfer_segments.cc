@@ -137,7 +137,7 @@ void IncomingSegments::set_place(BufferRef memory) {
 }
 
 // Rule 10: a segment lands only where memory waits for it; rule 31: once, however often it arrives.
-ring::Operation::Place IncomingSegments::begin(const wire::Segment& segment, StreamId stream) {
+ring::Operation::SegmentPlace IncomingSegments::begin(const wire::Segment& segment, StreamId stream) {
   using Landing = ring::Operation::Landing;
   const std::size_t index = segment.index.value;
   if (index >= tensor_.segments() || segment.length != tensor_.segment(index).length) return {Landing::kNonsense, {}};

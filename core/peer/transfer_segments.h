@@ -18,7 +18,7 @@
 
 namespace lockstep::peer {
 
-// The segment size of a transfer. `configured`: Options::segment_bytes.
+// The segment size of a transfer. `configured`: PeerOptions::segment_bytes.
 std::uint32_t transfer_segment_bytes(std::uint64_t bytes, std::uint32_t configured);
 // Largest transfer in bytes.
 inline constexpr std::uint64_t kMaxTransferBytes = std::uint64_t{kMaxSegments} * kMaxSegmentBytes;
@@ -112,7 +112,7 @@ class IncomingSegments {
   // Segments land here from now on.
   void set_place(BufferRef memory);
   // Without a place, a segment goes to the sink.
-  [[nodiscard]] ring::Operation::Place begin(const wire::Segment& segment, StreamId stream);
+  [[nodiscard]] ring::Operation::SegmentPlace begin(const wire::Segment& segment, StreamId stream);
   void landed(const wire::Segment& segment, bool taken_back, std::uint64_t checksum, std::vector<KernelJob>& jobs);
   // True: a part of a segment is lost with the stream.
   [[nodiscard]] bool stream_closed(StreamId stream);

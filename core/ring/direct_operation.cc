@@ -188,8 +188,8 @@ void DirectOperation::note_launch(Other& other) {
   if (news && waits_for_launches()) --finals_missing_;
 }
 
-Operation::Place DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
-                                        std::vector<KernelJob>& jobs) {
+Operation::SegmentPlace DirectOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
+                                               std::vector<KernelJob>& jobs) {
   const std::size_t index = wanted.index.value;
   if (index >= pieces_.size() || wanted.length != pieces_[index].form(wanted.phase).bytes) {
     return {Landing::kNonsense, {}};

@@ -94,8 +94,8 @@ BufferRef ExchangeOperation::place_of(std::size_t arrival) const {
   return request_.tensors.front().recv.slice(piece.offset, piece.length);
 }
 
-Operation::Place ExchangeOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
-                                          std::vector<KernelJob>& /*jobs*/) {
+Operation::SegmentPlace ExchangeOperation::begin(Rank from, const wire::Segment& wanted, StreamId stream,
+                                                 std::vector<KernelJob>& /*jobs*/) {
   if (wanted.phase != Phase::kAllGather || wanted.index.value >= arrivals_from(from)) return {Landing::kNonsense, {}};
   const std::size_t at = first_arrival_[from.value] + wanted.index.value;
   if (wanted.length != arrival_pieces_[at].length) return {Landing::kNonsense, {}};

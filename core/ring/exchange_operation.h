@@ -25,7 +25,7 @@ class ExchangeOperation final : public Operation {
                                                      std::span<const std::uint64_t> rank_parameters,
                                                      Segmenting segmenting);
 
-  Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
+  SegmentPlace begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
   void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
               std::vector<KernelJob>& jobs) override;
   void stream_closed(StreamId stream) override;

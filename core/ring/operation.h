@@ -48,13 +48,13 @@ class Operation {
   // ---- receiving, from a rank that sends to this one ----
 
   enum class Landing { kPlace, kLater, kSink, kNonsense };
-  struct Place {
+  struct SegmentPlace {
     Landing landing = Landing::kSink;
     BufferRef into;  // kPlace
   };
   // A segment begins on `stream`. kLater: a job must finish first; then job_done() names the stream. kSink: the segment
   // is here already, or is arriving on another stream (rule 31). kNonsense: the sender violates the protocol.
-  virtual Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) = 0;
+  virtual SegmentPlace begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) = 0;
   // The payload is complete, or its sender withdrew it.
   virtual void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
                       std::vector<KernelJob>& jobs) = 0;

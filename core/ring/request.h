@@ -137,7 +137,7 @@ std::uint64_t block_bytes_to(const Request& request, PeerId to);
 // The hash of the sizes of tensors, in elements, which a descriptor holds; 0 for no tensors.
 std::uint64_t layout_of(std::span<const std::uint64_t> counts);
 
-// The arguments that must be equal on all peers (rule 11). `segment_bytes`: Options::segment_bytes.
+// The arguments that must be equal on all peers (rule 11). `segment_bytes`: PeerOptions::segment_bytes.
 wire::Descriptor descriptor_of(const Request& request, std::uint32_t segment_bytes);
 
 // An all-reduce whose result replaces its input.

@@ -54,8 +54,8 @@ bool RingOperation::partial_has_passed(const Segment& segment) {
          (partial.departure == Departure::kNotOurs || partial.departure == Departure::kSent);
 }
 
-Operation::Place RingOperation::begin(Rank /*from*/, const wire::Segment& wanted, StreamId stream,
-                                      std::vector<KernelJob>& jobs) {
+Operation::SegmentPlace RingOperation::begin(Rank /*from*/, const wire::Segment& wanted, StreamId stream,
+                                             std::vector<KernelJob>& jobs) {
   const std::size_t index = wanted.index.value;
   if (index >= pieces_.size()) return {Landing::kNonsense, {}};
   const Piece& piece = pieces_[index];

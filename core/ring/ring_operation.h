@@ -18,7 +18,7 @@ class RingOperation final : public Operation {
   RingOperation(const Request& request, Rank rank, std::uint32_t world, std::uint32_t root,
                 std::vector<std::uint64_t> rank_parameters, Segmenting segmenting);
 
-  Place begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
+  SegmentPlace begin(Rank from, const wire::Segment& wanted, StreamId stream, std::vector<KernelJob>& jobs) override;
   void landed(Rank from, const wire::Segment& arrived, bool taken_back, std::uint64_t checksum,
               std::vector<KernelJob>& jobs) override;
   bool take(Rank from, const wire::Segment& arrived, BufferRef memory, std::uint64_t checksum, StreamId stream,

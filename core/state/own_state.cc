@@ -122,13 +122,13 @@ wire::PieceDigests OwnState::answer(const RoundKey& key, AttemptId attempt, std:
 // ---- pieces of an elected state ----
 
 BufferRef OwnState::place(PieceIndex piece) const {
-  const Pieces::Place place = pieces_.place(piece);
+  const Pieces::PiecePlace place = pieces_.place(piece);
   return memory_[place.tensor].slice(place.offset, place.bytes);
 }
 
 BufferRef OwnState::landing_place(PieceIndex piece) const {
   if (!statement_.staged) return place(piece);
-  const Pieces::Place place = pieces_.place(piece);
+  const Pieces::PiecePlace place = pieces_.place(piece);
   return staging_.slice(pieces_.bytes_before(place.tensor) + place.offset, place.bytes);
 }
 

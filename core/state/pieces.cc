@@ -35,7 +35,7 @@ Pieces::Pieces(const Manifest& manifest) : piece_bytes_(manifest.piece_bytes) {
   first_.push_back(static_cast<std::uint32_t>(pieces));
 }
 
-Pieces::Place Pieces::place(PieceIndex piece) const {
+Pieces::PiecePlace Pieces::place(PieceIndex piece) const {
   LOCKSTEP_ASSERT(piece.value < count());
   const auto after = std::upper_bound(first_.begin(), first_.end(), piece.value);
   const auto tensor = static_cast<std::uint32_t>(after - first_.begin() - 1);

@@ -19,13 +19,13 @@ class Pieces {
  public:
   explicit Pieces(const Manifest& manifest);
 
-  struct Place {
+  struct PiecePlace {
     std::uint32_t tensor = 0;
     std::uint64_t offset = 0;  // bytes from the start of the tensor
     std::uint32_t bytes = 0;
   };
   [[nodiscard]] std::uint32_t count() const { return first_.back(); }
-  [[nodiscard]] Place place(PieceIndex piece) const;
+  [[nodiscard]] PiecePlace place(PieceIndex piece) const;
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
   // The compared bytes of all tensors before this one. With the number of tensors as argument: of all tensors.
   [[nodiscard]] std::uint64_t bytes_before(std::size_t tensor) const { return before_[tensor]; }

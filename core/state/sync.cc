@@ -308,7 +308,7 @@ void Sync::distrust(PeerId peer) {
 
 // ---- arriving pieces ----
 
-Sync::Place Sync::begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now) {
+Sync::LandingPlace Sync::begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now) {
   const PieceIndex piece{segment.index.value};
   const Pieces& pieces = own_.pieces();
   if (piece.value >= pieces.count() || segment.length != pieces.place(piece).bytes) return {Landing::kNonsense, {}};

@@ -134,11 +134,11 @@ class Sync {
   // ---- arriving pieces ----
 
   enum class Landing : std::uint8_t { kPlace, kSink, kNonsense };
-  struct Place {
+  struct LandingPlace {
     Landing landing = Landing::kSink;
     BufferRef into;
   };
-  [[nodiscard]] Place begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now);
+  [[nodiscard]] LandingPlace begin(PeerId from, const wire::Segment& segment, StreamId stream, Instant now);
   void landed(PeerId from, const wire::Segment& segment, bool taken_back, Instant now, std::vector<KernelJob>& jobs);
   void stream_closed(StreamId stream);
 

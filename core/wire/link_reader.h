@@ -70,7 +70,7 @@ class LinkReader {
   Result<std::optional<ReadEvent>> next();
 
   // Sets the place of the payload that began. Returns the part of the payload that arrived with the header; the driver
-  // must copy it to the start of `into` (io::Place) before it reads more bytes there. Valid until landed().
+  // must copy it to the start of `into` (io::CopyBytes) before it reads more bytes there. Valid until landed().
   std::span<const std::byte> place(BufferRef into);
   // Sends the rest of the current payload to kSinkBuffer. Not allowed while a window is outstanding.
   void sink();

@@ -35,8 +35,8 @@ class Causes {
       : founders_(plan.founders), few_stops_(plan.program.stops_at_once != 0), now_(now), excuses_(plan, now) {}
 
   // ---- what happens ----
-  void coordinator(const coordinator::Options& options) { excuses_.times.with(options); }
-  void born(std::uint32_t process, const peer::Options& options, std::uint32_t host) {
+  void coordinator(const coordinator::CoordinatorOptions& options) { excuses_.times.with(options); }
+  void born(std::uint32_t process, const peer::PeerOptions& options, std::uint32_t host) {
     excuses_.born(process, options, host);
   }
   void strangers_born(std::uint32_t process) { excuses_.strangers_born(process); }

@@ -20,7 +20,7 @@ Excuses::Excuses(const Plan& plan, const Instant& now) : times(LossTimes::of(pla
   lives_.emplace_back();  // the coordinator's
 }
 
-void Excuses::born(std::uint32_t process, const peer::Options& options, std::uint32_t host) {
+void Excuses::born(std::uint32_t process, const peer::PeerOptions& options, std::uint32_t host) {
   LOCKSTEP_ASSERT(process == lives_.size());
   Life& life = lives_.emplace_back();
   life.id = options.id;

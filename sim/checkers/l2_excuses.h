@@ -47,7 +47,7 @@ class Excuses {
 
   LossTimes times;
 
-  void born(std::uint32_t process, const peer::Options& options, std::uint32_t host);
+  void born(std::uint32_t process, const peer::PeerOptions& options, std::uint32_t host);
   void strangers_born(std::uint32_t process);  // strangers are not peers: no fault touches their host
   void died(std::uint32_t process);
   void began(const Entry& entry);

@@ -39,14 +39,14 @@ struct LossTimes {
                  plan.delays.timer * 2;
     return times;
   }
-  void with(const coordinator::Options& options) {
+  void with(const coordinator::CoordinatorOptions& options) {
     beat = options.heartbeat;
     silence = options.silence;
     patience = options.link_patience;
     gang_leave = options.gang_leave;
   }
   // Programs may have set others; the longest count.
-  void with(const peer::Options& options) {
+  void with(const peer::PeerOptions& options) {
     link_silence = std::max(link_silence, options.link_silence);
     link_timeout = std::max(link_timeout, options.link_timeout);
     dial = std::max(dial, options.dial_timeout);

@@ -48,7 +48,7 @@ std::vector<std::byte> read_bytes(const std::string& path) {
 }
 
 std::string who(const flight::Recording& recording) {
-  if (const auto* peer = std::get_if<peer::Options>(&recording.options)) {
+  if (const auto* peer = std::get_if<peer::PeerOptions>(&recording.options)) {
     return "peer " + trace::short_name(peer->id, plain(peer->name));
   }
   return "a coordinator";

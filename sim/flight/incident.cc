@@ -111,7 +111,7 @@ class Rounds {
 class Investigator final : public PlayWitness {
  public:
   explicit Investigator(const flight::Recording& recording)
-      : options_(std::get<coordinator::Options>(recording.options)), from_birth_(recording.before == 0) {}
+      : options_(std::get<coordinator::CoordinatorOptions>(recording.options)), from_birth_(recording.before == 0) {}
 
   void begins(const coordinator::Coordinator& machine, Instant now) override {
     const wire::StatusReply then = machine.snapshot(now);
@@ -273,7 +273,7 @@ class Investigator final : public PlayWitness {
     std::uint64_t evicted = 0;  // peers that were evicted for another reason: the plan lets them crash
   };
 
-  const coordinator::Options& options_;
+  const coordinator::CoordinatorOptions& options_;
   bool from_birth_;
   bool founded_ = false;
   std::optional<Duration> began_;

@@ -20,13 +20,13 @@ template <typename Machine>
 class Player {
   using Input = typename flight::Kind<Machine>::Input;
   using Effects = typename flight::Kind<Machine>::Effects;
-  using Options = typename flight::Kind<Machine>::Options;
+  using MachineOptions = typename flight::Kind<Machine>::MachineOptions;
 
  public:
   Player(const flight::Recording& recording, const PlayOptions& options)
       : recording_(recording),
         options_(options),
-        machine_(std::get<Options>(recording.options), recording.born),
+        machine_(std::get<MachineOptions>(recording.options), recording.born),
         now_(recording.last),
         hash_(recording.hash) {}
 
@@ -140,7 +140,7 @@ class Player {
 
 Result<Played> play(const flight::Recording& recording, const PlayOptions& options) {
   std::string flaw = std::visit([](const auto& of) { return validate_options(of); }, recording.options);
-  const auto* peer = std::get_if<peer::Options>(&recording.options);
+  const auto* peer = std::get_if<peer::PeerOptions>(&recording.options);
   if (peer != nullptr && peer->id.is_nobody()) flaw = "id is missing";
   if (!flaw.empty()) {
     return Error{Status::kInvalidArgument, "this recording has invalid options: " + flaw};

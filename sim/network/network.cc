@@ -219,7 +219,7 @@ void Network::close(std::uint32_t process, const io::Close& close, Instant now) 
   start_close(end, io::CloseReason::kAsked, now);
 }
 
-void Network::place(std::uint32_t process, const io::Place& place) {
+void Network::place(std::uint32_t process, const io::CopyBytes& place) {
   if (place.bytes.size() > place.into.length) {
     user_.contract_broken(process, "places more bytes than there is room for");
     return;
@@ -233,7 +233,7 @@ void Network::place(std::uint32_t process, const io::Place& place) {
   if (!into.empty()) std::memcpy(into.data(), place.bytes.data(), place.bytes.size());
 }
 
-void Network::place_tokens(std::uint32_t process, const io::Place& place, Memory& memory) {
+void Network::place_tokens(std::uint32_t process, const io::CopyBytes& place, Memory& memory) {
   const BufferRef into = place.into.slice(0, place.bytes.size());
   const auto& came = port_of(process).early;
   const auto early = std::find_if(came.begin(), came.end(), [&](const Early& e) {

@@ -99,7 +99,7 @@ class Network {
   void write(std::uint32_t process, const io::Write& write, Instant now);
   void revoke(std::uint32_t process, const io::Revoke& revoke, Instant now);
   void close(std::uint32_t process, const io::Close& close, Instant now);
-  void place(std::uint32_t process, const io::Place& place);
+  void place(std::uint32_t process, const io::CopyBytes& place);
   // The memory that is lent for reading has moved, with all bytes that have landed: a saved machine was loaded as
   // another.
   void moved(std::uint32_t process, const io::Read& read);
@@ -274,7 +274,7 @@ class Network {
   std::size_t land_tokens(End end, Memory& memory, std::uint64_t limit, bool apart);
   bool land_early(End end, const std::byte* at, std::size_t bytes, const Span& span);
   static void land_in_place(const BufferRef& target, Span& span, Memory& memory);
-  void place_tokens(std::uint32_t process, const io::Place& place, Memory& memory);
+  void place_tokens(std::uint32_t process, const io::CopyBytes& place, Memory& memory);
   void take(End end, std::uint64_t loan, Instant now);
   std::size_t take_once(End end, Instant now);
   void acknowledge(End sender, std::uint64_t bytes);

@@ -117,8 +117,8 @@ struct SimProcess {
   ProcessTimer timer;
   KnownWorld known;
   std::uint64_t draws = 0;
-  MachineSlot<peer::Peer, peer::Options> peer;
-  MachineSlot<coordinator::Coordinator, coordinator::Options> coordinator;
+  MachineSlot<peer::Peer, peer::PeerOptions> peer;
+  MachineSlot<coordinator::Coordinator, coordinator::CoordinatorOptions> coordinator;
   std::unique_ptr<Memory> memory;
   std::vector<KernelRun> jobs;
   Attack attack;

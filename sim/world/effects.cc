@@ -142,7 +142,7 @@ void World::carry_out(SimProcess& process, peer::Effect& effect) {
                  [&](const io::Write& io) { carry_out_io(process, io); },
                  [&](const io::Revoke& io) { carry_out_io(process, io); },
                  [&](const io::Close& io) { carry_out_io(process, io); },
-                 [&](const io::Place& io) { carry_out_io(process, io); },
+                 [&](const io::CopyBytes& io) { carry_out_io(process, io); },
              },
              effect);
 }
@@ -206,7 +206,7 @@ void World::tell_io(const SimProcess& process, const io::Effect& effect) {
             chronicle_.say(process, id(io) + (io.direction == io::Direction::kRead ? " revoke read" : " revoke write"));
           },
           [&](const io::Close& io) { chronicle_.say(process, id(io) + (io.flush_first ? " end" : " close")); },
-          [&](const io::Place&) {},
+          [&](const io::CopyBytes&) {},
       },
       effect);
 }

@@ -33,7 +33,7 @@ void Lives::start(std::uint32_t host) {
   network_.host_returned(host, now_);
   const auto index = static_cast<std::uint32_t>(cast_.processes.size());
   const GroupId group{(host - 1) % plan_.gangs.groups};
-  peer::Options options;
+  peer::PeerOptions options;
   options.name = options_.scripted ? std::string(1, static_cast<char>('a' + (host - 1) % 26))
                                    : "h" + std::to_string(host) + "." + std::to_string(index);
   options.group = group;
@@ -66,7 +66,7 @@ void Lives::start(std::uint32_t host) {
   begin(process, std::move(program));
 }
 
-SimProcess& Lives::create(std::uint32_t host, peer::Options options) {
+SimProcess& Lives::create(std::uint32_t host, peer::PeerOptions options) {
   SimProcess& process = cast_.processes.emplace_back();
   process.index = static_cast<std::uint32_t>(cast_.processes.size() - 1);
   process.host = host;

@@ -59,7 +59,7 @@ class Lives {
   // The simulator's own program starts on the host, or a guest; unless one runs there, or the host is gone.
   void start(std::uint32_t host);
   // A process without a program yet.
-  SimProcess& create(std::uint32_t host, peer::Options options);
+  SimProcess& create(std::uint32_t host, peer::PeerOptions options);
   void begin(SimProcess& process, std::unique_ptr<Program> program);
   void stop(SimProcess& process, Death death);
   // The process stands still (`on`), or goes on with all events that it has missed.

@@ -43,8 +43,8 @@ class Witness : public QueueWitness, public WireWitness {
   // A process that is none of the run's, beside the one that runs on that host.
   virtual void strangers_come(std::uint32_t /*process*/, std::uint32_t /*host*/, PeerId) {}
   // With these options its machine is made.
-  virtual void born(std::uint32_t /*process*/, const peer::Options&, Instant) {}
-  virtual void born(std::uint32_t /*process*/, const coordinator::Options&, Instant) {}
+  virtual void born(std::uint32_t /*process*/, const peer::PeerOptions&, Instant) {}
+  virtual void born(std::uint32_t /*process*/, const coordinator::CoordinatorOptions&, Instant) {}
   // A machine is given an input, asks for effects (all of them, then one by one), and is as it is then.
   virtual void steps(std::uint32_t /*process*/, const peer::Input&) {}
   virtual void steps(std::uint32_t /*process*/, const coordinator::Input&) {}

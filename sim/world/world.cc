@@ -77,7 +77,7 @@ World::World(const Plan& plan, WorldOptions options)
   process.memory = std::make_unique<Memory>(plan.mode);
   process.port = kCoordinatorPort;
   process.caller.key = key_of(process.id);
-  coordinator::Options c;
+  coordinator::CoordinatorOptions c;
   c.link_key = {dice_.bits(Purpose::kIdentity, process.index, 4), dice_.bits(Purpose::kIdentity, process.index, 5)};
   c.heartbeat = plan.heartbeat;
   c.silence = plan.heartbeat * 6;
@@ -689,7 +689,7 @@ void World::guest_ends(std::uint32_t host, std::uint64_t serial) {
   }
 }
 
-std::uint32_t World::open(std::uint32_t host, peer::Options options, std::unique_ptr<Program> program) {
+std::uint32_t World::open(std::uint32_t host, peer::PeerOptions options, std::unique_ptr<Program> program) {
   LOCKSTEP_ASSERT(options_.guests != nullptr && cast_.hosts[host].guest != 0);
   const auto or_beats = [&](Duration& time, std::int64_t beats) {
     if (time.ns == 0) time = plan_.heartbeat * beats;

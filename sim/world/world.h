@@ -54,7 +54,7 @@ class World final : public NetworkUser, public AppHost, public StrangersHost {
   [[nodiscard]] Report report();  // report of the events so far
   // Makes a process of the program that runs on the host. The world draws its id and seed. A time of `options` that is
   // 0 follows from the plan.
-  std::uint32_t open(std::uint32_t host, peer::Options options, std::unique_ptr<Program> program);
+  std::uint32_t open(std::uint32_t host, peer::PeerOptions options, std::unique_ptr<Program> program);
   // Makes a call, which begins at once and may end at once. Its id is next_call(). `buffers`: the buffers of
   // memory_of() that the call lends; the world releases them when the call ends.
   [[nodiscard]] CallId next_call(std::uint32_t process) const {

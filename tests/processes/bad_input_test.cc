@@ -75,8 +75,8 @@ class BadInput : public ::testing::Test {
     view = status->view;
   }
 
-  static coordinator::Options options() {
-    coordinator::Options machine;
+  static coordinator::CoordinatorOptions options() {
+    coordinator::CoordinatorOptions machine;
     machine.greeting = milliseconds(500);
     return machine;
   }

@@ -86,8 +86,8 @@ class Driver {
   }
 
  private:
-  static coordinator::Options machine_options(const ChaosSettings& settings) {
-    coordinator::Options options;
+  static coordinator::CoordinatorOptions machine_options(const ChaosSettings& settings) {
+    coordinator::CoordinatorOptions options;
     options.silence = milliseconds(static_cast<std::int64_t>(settings.silence_ms));
     options.heartbeat = options.silence / 6;  // as in the defaults
     return options;

@@ -9,7 +9,7 @@
 namespace lockstep::testing {
 namespace {
 
-int serve(Parent& parent, const coordinator::Options& machine, transport::Log log, Streams streams) {
+int serve(Parent& parent, const coordinator::CoordinatorOptions& machine, transport::Log log, Streams streams) {
   transport::CoordinatorServer::Options options;
   options.listen = streams == Streams::kTls ? ":0" : "127.0.0.1:0";
   options.access.advertised = {"127.0.0.1"};
@@ -29,7 +29,7 @@ int serve(Parent& parent, const coordinator::Options& machine, transport::Log lo
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, bool log)
+CoordinatorProcess::CoordinatorProcess(const coordinator::CoordinatorOptions& machine, bool log)
     : process([machine, log](Parent& parent) {
         transport::Log say;
         if (log) say = [&](std::string_view line) { parent.say("L " + std::string(line)); };
@@ -38,7 +38,8 @@ CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, bool
   hear_address();
 }
 
-CoordinatorProcess::CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log, Streams streams)
+CoordinatorProcess::CoordinatorProcess(const coordinator::CoordinatorOptions& machine, const SharedJournal& log,
+                                       Streams streams)
     : process([machine, &log, streams](Parent& parent) {
         return serve(
             parent, machine, [&log](std::string_view line) { log.write(line); }, streams);

@@ -15,9 +15,10 @@ enum class Streams : std::uint8_t { kPlain, kTls };
 class CoordinatorProcess {
  public:
   // With `log`, the caller must read the process's lines.
-  explicit CoordinatorProcess(const coordinator::Options& machine = {}, bool log = false);
+  explicit CoordinatorProcess(const coordinator::CoordinatorOptions& machine = {}, bool log = false);
   // Writes its log to memory that outlives the process.
-  CoordinatorProcess(const coordinator::Options& machine, const SharedJournal& log, Streams streams = Streams::kPlain);
+  CoordinatorProcess(const coordinator::CoordinatorOptions& machine, const SharedJournal& log,
+                     Streams streams = Streams::kPlain);
 
   Process process;      // with `log`: "L " and a line of its log
   std::string address;  // "127.0.0.1:port"; empty if it did not start

@@ -91,7 +91,7 @@ class Bench {
         signal_ == SIGKILL ? "SIGKILL" : "SIGSTOP", kWorld, times_ms_.size(), percentile(50), percentile(95),
         times_ms_.back());
     if (signal_ == SIGSTOP) {
-      const double limit_ms = coordinator::Options{}.silence.seconds() * 1e3 + 100;
+      const double limit_ms = coordinator::CoordinatorOptions{}.silence.seconds() * 1e3 + 100;
       std::printf("limit (the default silence time-out + 100 ms): %.0f ms; over it: %zd\n", limit_ms,
                   std::count_if(times_ms_.begin(), times_ms_.end(), [&](double ms) { return ms > limit_ms; }));
     }

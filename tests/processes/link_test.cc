@@ -41,8 +41,8 @@ struct ProxiedParty {
     view = status->view;
   }
 
-  static coordinator::Options machine_options() {
-    coordinator::Options options;
+  static coordinator::CoordinatorOptions machine_options() {
+    coordinator::CoordinatorOptions options;
     options.link_patience = seconds(2);
     return options;
   }

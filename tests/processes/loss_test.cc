@@ -11,8 +11,8 @@
 namespace lockstep::testing {
 namespace {
 
-coordinator::Options impatient() {
-  coordinator::Options options;
+coordinator::CoordinatorOptions impatient() {
+  coordinator::CoordinatorOptions options;
   options.heartbeat = milliseconds(200);
   options.silence = seconds(1);
   return options;

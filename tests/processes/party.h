@@ -13,7 +13,7 @@
 namespace lockstep::testing {
 
 struct Party {
-  explicit Party(std::uint32_t world, const coordinator::Options& machine = {}) : coordinator(machine) {
+  explicit Party(std::uint32_t world, const coordinator::CoordinatorOptions& machine = {}) : coordinator(machine) {
     for (std::uint32_t i = 0; i < world; ++i) {
       ScriptedPeerOptions options;
       options.name = std::string(1, static_cast<char>('a' + i));

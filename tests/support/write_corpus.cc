@@ -158,12 +158,12 @@ void write_corpus(const std::filesystem::path& folder) {
     save(folder / "plan" / name, play_seed(seed));
     save(folder / "tls_records" / name, play_seed(seed));
   }
-  peer::Options peer;
+  peer::PeerOptions peer;
   peer.id = {1, 2};
   save(folder / "flight_recording" / "coordinator",
-       strangers_seed<coordinator::Coordinator>(coordinator::Options{}, 1 << 20));
+       strangers_seed<coordinator::Coordinator>(coordinator::CoordinatorOptions{}, 1 << 20));
   save(folder / "flight_recording" / "coordinator_from_the_middle",
-       strangers_seed<coordinator::Coordinator>(coordinator::Options{}, 400));
+       strangers_seed<coordinator::Coordinator>(coordinator::CoordinatorOptions{}, 400));
   save(folder / "flight_recording" / "peer", strangers_seed<peer::Peer>(peer, 1 << 20));
   save(folder / "flight_recording" / "peer_from_the_middle", strangers_seed<peer::Peer>(peer, 400));
   save_seeds_of_a_run(folder / "flight_recording");

@@ -137,7 +137,7 @@ TEST_F(Flight, EveryRecordingReplaysTheLossOfAPeerInMidCall) {
   for (const auto& peer : peers) {
     const flight::Recording recording = read_whole(peer->write_flight(at("peer.rec")));
     EXPECT_EQ(recording.before, 0U);
-    EXPECT_EQ(std::get<peer::Options>(recording.options).id, peer->self());
+    EXPECT_EQ(std::get<peer::PeerOptions>(recording.options).id, peer->self());
     EXPECT_GT(expect_same(recording).effects, 50U);
   }
   const flight::Recording recording = read_whole(server->write_flight(at("coordinator.rec")));

@@ -360,7 +360,7 @@ TEST_P(Streams, ConnectionsWaitWhileNoDescriptorIsFree) {
 TEST_P(Streams, BytesThatArrivedWithAHeaderAreCopiedToTheirPlace) {
   std::string into = "........";
   const BufferId id = a.memory.add(std::as_writable_bytes(std::span(into.data(), into.size())));
-  a.streams.carry_out(io::Place{{id, 2, 4}, bytes_of("abc")});
+  a.streams.carry_out(io::CopyBytes{{id, 2, 4}, bytes_of("abc")});
   EXPECT_EQ(into, "..abc...");
 }
 

@@ -94,7 +94,7 @@ class ChunkSums {
   ChunkSums(const SparseAverage& average, ChunkRange at)
       : average_(average), tensor_(at.tensor), positions_(average.positions(at.tensor, at.first)) {
     for (const SparseBlock* block : average.blocks_) values_.push_back(block->values(at.tensor));
-    if (average.options_.clips) {
+    if (average.rules_.clips) {
       for (std::size_t number = 0; number < values_.size(); ++number) {
         const float scale = average.scales_[tensor_ * values_.size() + number];
         for (float& value : values_[number].of_code) value = value * scale;
@@ -115,7 +115,7 @@ class ChunkSums {
         const std::size_t place = 64 * word + static_cast<std::size_t>(std::countr_zero(bits));
         const float sum = std::exchange(sums_[place], 0.0F);
         const float weight = std::exchange(weights_[place], 0.0F);
-        const float divisor = average_.options_.counts_absent ? average_.total_ : weight;
+        const float divisor = average_.rules_.counts_absent ? average_.total_ : weight;
         use(static_cast<std::uint32_t>(place), divisor > 0 ? sum / divisor : sum);
       }
     }
@@ -246,15 +246,15 @@ void hold_rows(const Tiles& tiles, const TileBatch& batch, const float* theta, c
 
 // ---- averages ----
 
-SparseAverage::SparseAverage(const SparseLayout& layout, std::vector<const SparseBlock*> blocks, Options options)
-    : layout_(&layout), blocks_(std::move(blocks)), options_(options) {
+SparseAverage::SparseAverage(const SparseLayout& layout, std::vector<const SparseBlock*> blocks, AverageRules rules)
+    : layout_(&layout), blocks_(std::move(blocks)), rules_(rules) {
   LOCKSTEP_ASSERT(!blocks_.empty());
   const StandardFloats standard_floats;
   for (const SparseBlock* block : blocks_) {
     weights_.push_back(block->header().weight.value_or(1.0F));
     total_ += weights_.back();
   }
-  for (std::size_t tensor = 0; options_.clips && tensor < layout.tensors(); ++tensor) {
+  for (std::size_t tensor = 0; rules_.clips && tensor < layout.tensors(); ++tensor) {
     std::vector<double> norms;
     for (const SparseBlock* block : blocks_) norms.push_back(std::sqrt(block->energy(tensor)));
     std::vector<double> sorted = norms;

@@ -27,13 +27,13 @@ class SparseAverage {
   //   element is divided by the weights of the contributors that have sent it; by 1 if these add up to 0.
   // clips: whether each contributor's part of a tensor is scaled down to the median of their norms for this tensor; of
   //   an even number of norms the lower one in the middle.
-  struct Options {
+  struct AverageRules {
     bool counts_absent = false;
     bool clips = false;
   };
 
   // layout, blocks: must outlive the average. At least one block.
-  SparseAverage(const SparseLayout& layout, std::vector<const SparseBlock*> blocks, Options options);
+  SparseAverage(const SparseLayout& layout, std::vector<const SparseBlock*> blocks, AverageRules rules);
 
   [[nodiscard]] const SparseLayout& layout() const { return *layout_; }
   // Sum of the weights. Only a total that is finite and above 0 makes an average.
@@ -57,7 +57,7 @@ class SparseAverage {
   std::vector<const SparseBlock*> blocks_;
   std::vector<float> weights_;
   std::vector<float> scales_;  // of each tensor and block; empty without clips
-  Options options_;
+  AverageRules rules_;
   float total_ = 0;
 };
 

@@ -43,10 +43,10 @@ missed core/coordinator/rounds.h 'CohortId, Cohort>' 'std::deque<Cohort> more_ =
 # Plain structs: of the wire and of the machines.
 missed core/wire/message.h 'RoundKey key;' 'RoundKey other;' 'other is not in the list of lockstep::wire::'
 missed core/peer/options.h 'std::string name;' 'std::string title;' \
-  'title is not in the list of lockstep::peer::Options'
+  'title is not in the list of lockstep::peer::PeerOptions'
 # A name that the list has, but for another member; and a list that lacks a name.
 missed core/peer/fields.h 'a("gang", m.gang);' 'a("gang", m.group);' \
-  'gang is not in the list of lockstep::peer::Options'
+  'gang is not in the list of lockstep::peer::PeerOptions'
 missed core/peer/archive.cc 'next_heartbeat_, next_timer_, held_until_);' 'next_heartbeat_, held_until_);' \
   'next_timer_ is not in the list of lockstep::peer::Session'
 

@@ -20,8 +20,8 @@ using fuzz::FarEnd;
 constexpr PeerId kLiar{1, 1};
 constexpr PeerId kHonest[] = {{2, 2}, {3, 3}};
 
-peer::Options honest(std::uint8_t n, std::uint32_t founders) {
-  peer::Options options;
+peer::PeerOptions honest(std::uint8_t n, std::uint32_t founders) {
+  peer::PeerOptions options;
   options.id = kHonest[n];
   options.name = n == 0 ? "ann" : "bob";
   options.founders = founders;
@@ -130,7 +130,7 @@ struct Room {
     EXPECT_FALSE(ann.run_over || bob.run_over);
   }
 
-  fuzz::CoordinatorHost coordinator{Options{}};
+  fuzz::CoordinatorHost coordinator{CoordinatorOptions{}};
   fuzz::PeerHost ann;
   fuzz::PeerHost bob;
   FarEnd* liar = nullptr;

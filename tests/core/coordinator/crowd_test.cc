@@ -18,7 +18,8 @@ using fuzz::FarEnd;
 struct Crowd {
   // All of them found the run, the i-th in group `group_of(i)`, and as one gang if `gang` is not 0.
   template <typename GroupOf>
-  Crowd(std::uint32_t n, GroupOf group_of, const Options& options = {}, std::uint64_t gang = 0) : coordinator(options) {
+  Crowd(std::uint32_t n, GroupOf group_of, const CoordinatorOptions& options = {}, std::uint64_t gang = 0)
+      : coordinator(options) {
     for (std::uint32_t i = 0; i < n; ++i) {
       wire::Join join;
       join.peer = id(i);
@@ -33,7 +34,7 @@ struct Crowd {
     }
     answer_all();
   }
-  explicit Crowd(std::uint32_t n, const Options& options = {})
+  explicit Crowd(std::uint32_t n, const CoordinatorOptions& options = {})
       : Crowd(
             n, [](std::uint32_t) { return 0U; }, options) {}
 
@@ -143,7 +144,7 @@ TEST(Crowd, NewcomersThatJoinAndLeaveDelayAnAdmissionOnce) {
 }
 
 TEST(Crowd, OneAddressCannotTakeEveryPlace) {
-  Options options;
+  CoordinatorOptions options;
   options.waiting_of_one = 10;
   Crowd crowd(3, options);
   for (std::uint32_t n = 0; n < 11; ++n) crowd.enter(newcomer(n));
@@ -187,7 +188,7 @@ TEST(Crowd, AnEvictionForABrokenLinkQuotesBothReports) {
   Crowd crowd(3);  // no ring of three avoids a link
   crowd.ends[0]->say(wire::LinkBroken{Crowd::id(1), "no stream: Too many open files"});
   crowd.coordinator.run();
-  crowd.coordinator.pass(Options{}.heartbeat / 2);  // reports of other links would have come
+  crowd.coordinator.pass(CoordinatorOptions{}.heartbeat / 2);  // reports of other links would have come
   crowd.coordinator.run();
   const FarEnd& victim = crowd.ends[0]->last<wire::Evicted>() != nullptr ? *crowd.ends[0] : *crowd.ends[1];
   ASSERT_NE(victim.last<wire::Evicted>(), nullptr);

@@ -17,8 +17,8 @@ constexpr std::uint32_t kPeers = 3;
 // How the address of a newcomer answers.
 enum class Answer : std::uint8_t { kThePeer, kAnotherPeer, kAnotherProgram, kHangsUp, kRefused, kSilent };
 
-Options dialling() {
-  Options options;
+CoordinatorOptions dialling() {
+  CoordinatorOptions options;
   options.dial_back = kLimit;
   return options;
 }

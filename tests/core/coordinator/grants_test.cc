@@ -126,15 +126,15 @@ TEST(Grants, ATableHasLimits) {
 
 // ---- a secured run ----
 
-Options secured() {
-  Options options;
+CoordinatorOptions secured() {
+  CoordinatorOptions options;
   options.secured = true;
   options.grants = {team()};
   return options;
 }
 
 struct SecuredRun {
-  explicit SecuredRun(const Options& options = secured()) : coordinator(options) {}
+  explicit SecuredRun(const CoordinatorOptions& options = secured()) : coordinator(options) {}
 
   FarEnd& say(const io::Identity& who, const wire::Message& message) {
     FarEnd& end = coordinator.streams.accept(address_of(1), who);
@@ -447,7 +447,7 @@ TEST(SecuredRun, AnExpiredTokenEvictsNobody) {
 
 // Rule 63.
 TEST(SecuredRun, TellsItsDriverWhichTokenWasUsedUp) {
-  Options options = secured();
+  CoordinatorOptions options = secured();
   options.grants.push_back({.id = kOther, .single_use = true});
   SecuredRun run(options);
   run.join(1, identity(1));

@@ -14,7 +14,7 @@ using fuzz::address_of;
 using fuzz::FarEnd;
 
 struct Meeting {
-  explicit Meeting(std::uint32_t n, Duration round_trip = milliseconds(1), const Options& options = {})
+  explicit Meeting(std::uint32_t n, Duration round_trip = milliseconds(1), const CoordinatorOptions& options = {})
       : coordinator(options) {
     for (std::uint32_t i = 0; i < n; ++i) {
       wire::Join join;

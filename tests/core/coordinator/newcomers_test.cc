@@ -19,8 +19,8 @@ constexpr std::uint8_t kStrangeHost = 9;
 constexpr Duration kFullPatience = milliseconds(110);
 constexpr Duration kPatienceWithSuspects = milliseconds(20);
 
-peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
-  peer::Options options;
+peer::PeerOptions named(std::uint64_t n, std::uint32_t founders = 2) {
+  peer::PeerOptions options;
   options.id = {n, n};
   options.founders = founders;
   options.dial_timeout = options.link_timeout = seconds(3600);  // nobody answers their dials
@@ -28,7 +28,7 @@ peer::Options named(std::uint64_t n, std::uint32_t founders = 2) {
 }
 
 struct Lobby {
-  explicit Lobby(const Options& options = {}) : coordinator(options) {
+  explicit Lobby(const CoordinatorOptions& options = {}) : coordinator(options) {
     for (const std::uint64_t n : {std::uint64_t{1}, std::uint64_t{2}}) add(n, static_cast<std::uint8_t>(n));
     settle();
     EXPECT_EQ(coordinator.status().view.members.size(), 2U);
@@ -189,7 +189,7 @@ TEST(Newcomers, AMemberWaitsExactlyAsLongAsTheRulesSay) {
 // The host of a silent newcomer is suspect for 200 silences.
 TEST(Newcomers, ASuspectHostIsTrustedAgainAfterTwoHundredSilences) {
   for (const bool over : {false, true}) {
-    Options options;
+    CoordinatorOptions options;
     options.heartbeat = milliseconds(500);
     options.silence = milliseconds(1000);
     Lobby lobby(options);
@@ -244,7 +244,7 @@ TEST(Newcomers, AreAdmittedInTheOrderOfTheirFirstAnswers) {
 }
 
 TEST(Newcomers, AreAskedWhenTheRunIsFoundedWithoutThem) {
-  fuzz::CoordinatorHost coordinator{Options{}};
+  fuzz::CoordinatorHost coordinator{CoordinatorOptions{}};
   FarEnd& half = coordinator.streams.accept(address_of(kStrangeHost));  // its gang is not whole
   wire::Join join;
   join.peer = {7, 7};

@@ -72,7 +72,7 @@ struct LoneMember {
     settle();
   }
 
-  fuzz::CoordinatorHost coordinator{Options{}};
+  fuzz::CoordinatorHost coordinator{CoordinatorOptions{}};
   fuzz::FarEnd* member = nullptr;
   wire::View view;
   ProposalNumber answered;

@@ -10,15 +10,15 @@
 namespace lockstep::peer {
 namespace {
 
-Options by_rate() {
-  Options by_rate = options();
+PeerOptions by_rate() {
+  PeerOptions by_rate = options();
   by_rate.direct.by_rate_bytes = kChunkBytes;
   return by_rate;
 }
 
 // The rate of this peer's own line is not known: it counts as the slowest.
 struct ByRate : DirectRound {
-  explicit ByRate(const Options& options = by_rate()) : DirectRound(options) {}
+  explicit ByRate(const PeerOptions& options = by_rate()) : DirectRound(options) {}
 
   // `parameter`: a rate, or a LineReport.
   void tell(FarEnd& from, std::uint64_t parameter, const wire::Descriptor& what = arguments()) {
@@ -154,7 +154,7 @@ TEST(ByRateRounds, ALineThatLosesPacketsMakesAllSegmentsSmaller) {
   constexpr std::uint64_t kBytes = std::uint64_t{3} * 8 * 65'536;
   for (const bool low_loses : {false, true}) {
     for (const bool high_loses : {false, true}) {
-      Options options = by_rate();
+      PeerOptions options = by_rate();
       options.segment_bytes = 0;
       ByRate run(options);
       run.call(7, false, kBytes);

@@ -27,7 +27,7 @@ inline std::uint64_t checksum_of_all(std::byte filling, std::uint32_t length = k
 
 // Rank 1 of {low, me, high}. Each rank owns the piece of its number.
 struct DirectRound : Peer3 {
-  explicit DirectRound(const Options& options = peer::options(), Duration round_trip = kFar, bool meshed = true)
+  explicit DirectRound(const PeerOptions& options = peer::options(), Duration round_trip = kFar, bool meshed = true)
       : Peer3(options, {kLow, kMe, kHigh}, true, round_trip, meshed) {}
 
   static wire::Descriptor arguments(std::uint64_t count = kThreeChunks, std::uint32_t segment_bytes = 1024) {

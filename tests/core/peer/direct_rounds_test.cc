@@ -111,7 +111,7 @@ TEST(EagerContributions, GoToAllOwnersAtOnceWithAnOfferBefore) {
 }
 
 TEST(EagerContributions, NeedNoOfferOnceTheReceiverHasLaunched) {
-  Options none = options();
+  PeerOptions none = options();
   none.eager_segments = 0;
   DirectRound run(none);
   run.call();
@@ -139,7 +139,7 @@ TEST(EagerContributions, AreLimitedByTheCreditOfTheLink) {
 
 // Of each owner: a round with three pieces for each takes three of the credit.
 TEST(EagerContributions, GoTogetherOrNotAtAll) {
-  Options few = options();
+  PeerOptions few = options();
   few.eager_segments = 5;
   few.segment_bytes = kChunkBytes;
   for (const std::uint64_t pieces : {5U, 6U}) {
@@ -152,7 +152,7 @@ TEST(EagerContributions, GoTogetherOrNotAtAll) {
 }
 
 TEST(EagerContributions, AreNotLargerThanASlot) {
-  Options large = options();
+  PeerOptions large = options();
   large.segment_bytes = 2 * kEarlySlotBytes;
   for (const std::uint64_t chunk : {kEarlySlotBytes, kEarlySlotBytes + 1}) {
     DirectRound run(large);
@@ -194,7 +194,7 @@ TEST(EagerContributions, AreSentAgainOnRequestAfterTheReceiversLaunch) {
 
 // The receiver is up with the new stream before the sender is, launches, and says Ready on its other stripe.
 TEST(EagerContributions, LostOnAStripeAreSentAgainWhenTheReceiverLaunchesBeforeItsWelcomeComes) {
-  Options two = options();
+  PeerOptions two = options();
   two.stripes = 2;
   two.segment_bytes = kChunkBytes;
   DirectRound run(two);

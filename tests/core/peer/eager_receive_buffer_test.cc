@@ -74,7 +74,7 @@ struct Rounds {
   }
 
   EagerReceiveBuffer early;
-  ring::Operation::Place place;  // of the last begin()
+  ring::Operation::SegmentPlace place;  // of the last begin()
 };
 
 TEST(EagerReceiveBuffer, FindsASegmentThatWasOfferedAndReceived) {

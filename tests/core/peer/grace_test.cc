@@ -6,7 +6,7 @@
 namespace lockstep::peer {
 namespace {
 
-const Duration kGrace = Options{}.abort_grace;
+const Duration kGrace = PeerOptions{}.abort_grace;
 
 struct Clock : Peer3 {
   void pass(Duration time) {

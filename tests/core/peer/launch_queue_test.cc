@@ -29,8 +29,8 @@ std::uint64_t late(std::size_t n) {
   return tag;
 }
 
-Options windowed(std::uint32_t window) {
-  Options windowed = options();
+PeerOptions windowed(std::uint32_t window) {
+  PeerOptions windowed = options();
   windowed.window = window;
   return windowed;
 }
@@ -240,7 +240,7 @@ TEST(LaunchQueue, LeaveIsSaidOnceAllCallsBeforeItHaveBegun) {
 }
 
 TEST(LaunchQueue, AFullQueueRefusesACallAndTakesTheNext) {
-  Options small = windowed(1);
+  PeerOptions small = windowed(1);
   small.queued_calls = 2;
   Burst burst(0);
   burst.run.me.abandon();

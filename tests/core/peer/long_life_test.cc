@@ -23,7 +23,7 @@ TEST(LongLife, AMemberThatLaunchesNothingHoldsOneCohort) {
 
 // A job token has 32 bits for the number of its operation.
 TEST(LongLife, OperationNumbersWrapAfterTwoToThe32) {
-  Options old = options();
+  PeerOptions old = options();
   old.first_serial = UINT32_MAX - 2;
   Peer3 run(old, {kMe}, false);
   run.coordinator->say(wire::Waiting{address_of(5), milliseconds(500), seconds(60)});
@@ -40,7 +40,7 @@ TEST(LongLife, OperationNumbersWrapAfterTwoToThe32) {
 
 // The number of calls in one cohort exceeds the range of the use counter.
 TEST(LongLife, UsesOfATagWrapAfterTwoToThe32) {
-  Options old = options();
+  PeerOptions old = options();
   old.first_use = UINT32_MAX - 1;
   Peer3 run(old, {kLow, kMe, kHigh});
   for (std::uint32_t use = old.first_use;; ++use) {

@@ -16,7 +16,7 @@ namespace {
 using wire::CallStage;
 using wire::Collective;
 
-const Duration kLong = Options{}.link_heartbeat * kLongWaitBeats;
+const Duration kLong = PeerOptions{}.link_heartbeat * kLongWaitBeats;
 
 struct LongWaits : testing::Test, Peer3 {
   // In steps that are short enough for each timer to be on time.
@@ -83,7 +83,7 @@ TEST_F(LongWaits, EachAttemptIsTold) {
 
 // The call has waited for the next cohort.
 TEST_F(LongWaits, ACallThatBeginsLateIsToldAfterAHeartbeat) {
-  const Duration heartbeat = Options{}.link_heartbeat;
+  const Duration heartbeat = PeerOptions{}.link_heartbeat;
   me.admit();
   launch(Collective::kAllReduce);
   pass(kLong);
@@ -175,12 +175,12 @@ TEST(SilentRounds, ASmallRoundThatMovesNothingIsAnnouncedToUpstream) {
     };
     run.launch(Collective::kAllReduce, 7, 1, 3);
     EXPECT_EQ(run.low->count<wire::Ready>(), 0U);
-    pass(Options{}.link_heartbeat / 4 - kTick);
+    pass(PeerOptions{}.link_heartbeat / 4 - kTick);
     EXPECT_EQ(run.low->count<wire::Ready>(), 0U);
     pass(kTick);
     ASSERT_EQ(run.low->count<wire::Ready>(), 1U);
     EXPECT_EQ(run.low->last<wire::Ready>()->key, Peer3::key(7));
-    pass(Options{}.link_heartbeat);
+    pass(PeerOptions{}.link_heartbeat);
     EXPECT_EQ(run.low->count<wire::Ready>(), 1U) << "once";
   }
 }

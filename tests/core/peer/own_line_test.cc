@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint64_t kKibibyte = 1024;
 
-Options limited_to(std::uint64_t bytes_per_second) {
-  Options limited;
+PeerOptions limited_to(std::uint64_t bytes_per_second) {
+  PeerOptions limited;
   limited.sending.bytes_per_second = bytes_per_second;
   return limited;
 }
@@ -59,7 +59,7 @@ TEST(OwnLine, WhatFillsItDependsOnTheFarthestNeighbourAndTheLimit) {
 }
 
 TEST(OwnLine, AllLinksShare512Stripes) {
-  Options options;
+  PeerOptions options;
   options.stripes = 2;
   options.most_stripes = 64;
   OwnLine line(options);
@@ -80,7 +80,7 @@ TEST(OwnLine, AllLinksShare512Stripes) {
 
 TEST(OwnLine, TellsThatItLosesPacketsOnceItNeedsManyStreams) {
   for (const std::uint16_t configured : {std::uint16_t{2}, std::uint16_t{16}}) {
-    Options options;
+    PeerOptions options;
     options.stripes = configured;
     options.most_stripes = 128;
     OwnLine line(options);

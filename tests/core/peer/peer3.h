@@ -21,8 +21,8 @@ inline constexpr PeerId kMe{5, 5};
 inline constexpr PeerId kHigh{9, 9};  // downstream; is dialled
 inline constexpr LinkKey kKey{0x1234, 0x5678};
 
-inline Options options(bool auto_admit = false) {
-  Options options;
+inline PeerOptions options(bool auto_admit = false) {
+  PeerOptions options;
   options.id = kMe;
   options.name = "me";
   options.stripes = 1;
@@ -64,7 +64,7 @@ class Peer3 {
   explicit Peer3(bool joined = true, bool auto_admit = false)
       : Peer3(options(auto_admit), {kLow, kMe, kHigh}, joined) {}
   // `ring`: in rank order; low is upstream and high downstream. `meshed`: the links between all pairs work.
-  Peer3(const Options& options, std::vector<PeerId> ring, bool joined = true, Duration round_trip = kFar,
+  Peer3(const PeerOptions& options, std::vector<PeerId> ring, bool joined = true, Duration round_trip = kFar,
         bool meshed = true)
       : me(options), ring_(std::move(ring)) {
     connected = me.connect();

@@ -31,8 +31,8 @@ struct Source : Peer3 {
   [[nodiscard]] RoundKey share_key() const { return {CohortId{0}, {}, Tag{7}, 0}; }
   [[nodiscard]] AttemptId attempt() const { return {said->root.low}; }
 
-  static Options options_of(std::uint64_t bytes_per_second) {
-    Options of_source = options();
+  static PeerOptions options_of(std::uint64_t bytes_per_second) {
+    PeerOptions of_source = options();
     of_source.sending.state_bytes_per_second = bytes_per_second;
     return of_source;
   }

@@ -14,12 +14,12 @@ namespace {
 
 constexpr Duration kStep = milliseconds(100);
 
-Options with_default_times(std::uint32_t segment_bytes, std::uint16_t stripes) {
-  Options given = options();
+PeerOptions with_default_times(std::uint32_t segment_bytes, std::uint16_t stripes) {
+  PeerOptions given = options();
   given.segment_bytes = segment_bytes;
   given.stripes = stripes;
-  given.link_silence = Options{}.link_silence;
-  given.link_timeout = Options{}.link_timeout;
+  given.link_silence = PeerOptions{}.link_silence;
+  given.link_timeout = PeerOptions{}.link_timeout;
   return given;
 }
 
@@ -260,7 +260,7 @@ TEST(LinkProgress, AStoppedLinkIsOneToAvoidBeforeItIsBroken) {
   EXPECT_EQ(run.report()->other, kLow);
   EXPECT_LE(run.me.now - began, milliseconds(3000));
   while (run.report()->avoid) run.pass(kStep, {run.low});
-  EXPECT_GE(run.me.now - began, Options{}.link_timeout);
+  EXPECT_GE(run.me.now - began, PeerOptions{}.link_timeout);
 }
 
 TEST(LinkProgress, ASlowLineIsNotNearlyDead) {

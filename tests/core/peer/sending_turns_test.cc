@@ -46,8 +46,8 @@ class SlowSender : public Peer3 {
  private:
   static constexpr int kMostTicks = 10'000;
 
-  static Options slow() {
-    Options slow = options();
+  static PeerOptions slow() {
+    PeerOptions slow = options();
     slow.sending.bytes_per_second = 11'000;
     return slow;
   }

@@ -100,8 +100,8 @@ class Seeker {
   CallId connected;
 
  private:
-  static Options options_of() {
-    Options options = peer::options();
+  static PeerOptions options_of() {
+    PeerOptions options = peer::options();
     options.dial_timeout = seconds(5);
     return options;
   }

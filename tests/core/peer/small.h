@@ -22,8 +22,8 @@ inline const std::vector<PeerId> kMiddle = {kHigh, kLow, kMe};
 inline constexpr std::uint32_t kCount = 16;  // bytes, because the type is kU8
 inline constexpr std::byte kFilling{7};      // of the payloads of `low`
 
-inline Options small_options() {
-  Options small = options();
+inline PeerOptions small_options() {
+  PeerOptions small = options();
   small.segment_bytes = 0;  // automatic: a small tensor is one segment
   return small;
 }

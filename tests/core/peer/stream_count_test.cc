@@ -99,8 +99,8 @@ TEST(StreamCount, ALineThatRestsTellsNothing) {
 
 // ---- links (rule 60 of docs/protocol.md) ----
 
-Options wide_options() {
-  Options wide = options();
+PeerOptions wide_options() {
+  PeerOptions wide = options();
   wide.most_stripes = 64;
   return wide;
 }

@@ -65,7 +65,7 @@ struct Direct {
   [[nodiscard]] wire::Segment segment(std::uint32_t piece, Phase phase) const {
     return {{}, {}, phase, SegmentIndex{piece}, operation.pieces()[piece].form(phase).bytes};
   }
-  Operation::Place begin(std::uint32_t from, std::uint32_t piece, Phase phase, StreamId stream = kFirst) {
+  Operation::SegmentPlace begin(std::uint32_t from, std::uint32_t piece, Phase phase, StreamId stream = kFirst) {
     return operation.begin(Rank{from}, segment(piece, phase), stream, jobs);
   }
   Operation::Finished do_job(bool intact = true) { return answer({intact, kChecksum}); }

@@ -37,7 +37,8 @@ struct Exchange {
   static wire::Segment segment(std::uint32_t index, std::uint32_t length) {
     return {{}, {}, Phase::kAllGather, SegmentIndex{index}, length};
   }
-  Operation::Place begin(std::uint32_t from, std::uint32_t index, std::uint32_t length, StreamId stream = kFirst) {
+  Operation::SegmentPlace begin(std::uint32_t from, std::uint32_t index, std::uint32_t length,
+                                StreamId stream = kFirst) {
     return operation.begin(Rank{from}, segment(index, length), stream, jobs);
   }
   Operation::Finished do_job(bool intact = true) {

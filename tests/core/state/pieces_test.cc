@@ -29,7 +29,7 @@ TEST(Pieces, CoverEveryTensorOnce) {
   EXPECT_EQ(pieces.count(), 0U + 1 + 1 + 1 + 0 + 2 + 3 + 0);
   std::vector<std::uint64_t> covered(sizes.size());
   for (std::uint32_t piece = 0; piece < pieces.count(); ++piece) {
-    const Pieces::Place place = pieces.place(PieceIndex{piece});
+    const Pieces::PiecePlace place = pieces.place(PieceIndex{piece});
     EXPECT_EQ(place.offset, covered[place.tensor]) << piece;
     EXPECT_GT(place.bytes, 0U);
     EXPECT_LE(place.bytes, kStatePieceBytes);

@@ -277,7 +277,7 @@ TEST(LinkReader, ALongBodyTakesMemoryAsItArrives) {
   EXPECT_EQ(driver.record().lines.size(), 3U);
 }
 
-// A driver carries out Place after the machine's step, and by then the step has requested the next window.
+// A driver carries out CopyBytes after the machine's step, and by then the step has requested the next window.
 TEST(LinkReader, EarlyPayloadDoesNotMoveUntilTheNextRead) {
   LinkReader reader(kMaxBodyBytes);
   land(reader, preamble());

@@ -48,7 +48,7 @@ std::vector<sim::Bound> limits(const Topology& topology, std::uint64_t bytes) {
   sim::flow::Topology lines = lines_of(topology);
   const std::uint64_t elements = std::max<std::uint64_t>(1, bytes / sizeof(float));
   const sim::Work work{.collective = wire::Collective::kAllReduce, .count = elements};
-  return sim::candidates(lines, sim::setting_of(work, roster_of(topology), peer::Options{}.direct.by_rate_bytes));
+  return sim::candidates(lines, sim::setting_of(work, roster_of(topology), peer::PeerOptions{}.direct.by_rate_bytes));
 }
 
 }  // namespace lockstep::wan

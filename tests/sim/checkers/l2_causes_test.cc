@@ -16,7 +16,7 @@ class L2Causes : public testing::Test {
   static constexpr std::uint32_t kCoordinator = 0;
 
   L2Causes() : causes_(plan(), now_) {
-    coordinator::Options options;
+    coordinator::CoordinatorOptions options;
     options.heartbeat = kBeat;
     options.silence = kBeat * 6;
     options.link_patience = kBeat * 20;
@@ -41,7 +41,7 @@ class L2Causes : public testing::Test {
     return plan;
   }
   std::uint32_t start(PeerId id, std::uint32_t host) {
-    peer::Options options;
+    peer::PeerOptions options;
     options.id = id;
     options.name = "h" + std::to_string(host) + (processes_ >= 3 ? "." + std::to_string(processes_) : "");
     options.link_heartbeat = kBeat;

@@ -85,12 +85,12 @@ flight::Recording one_peer() {
 TEST(FlightPlayer, OtherOptionsAreToldAsADifference) {
   const flight::Recording recording = one_peer();
   for (const auto change :
-       std::vector<void (*)(peer::Options&)>{[](peer::Options& options) { options.id.low ^= 1; },
-                                             [](peer::Options& options) { options.group.value += 1; },
-                                             [](peer::Options& options) { options.name += "x"; },
-                                             [](peer::Options& options) { options.founders += 1; }}) {
+       std::vector<void (*)(peer::PeerOptions&)>{[](peer::PeerOptions& options) { options.id.low ^= 1; },
+                                                 [](peer::PeerOptions& options) { options.group.value += 1; },
+                                                 [](peer::PeerOptions& options) { options.name += "x"; },
+                                                 [](peer::PeerOptions& options) { options.founders += 1; }}) {
     flight::Recording other = recording;
-    change(std::get<peer::Options>(other.options));
+    change(std::get<peer::PeerOptions>(other.options));
     const Played again = played(other);
     ASSERT_TRUE(again.difference);
     EXPECT_GT(again.difference->input, 0U);

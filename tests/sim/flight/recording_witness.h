@@ -16,10 +16,10 @@ class RecordingWitness final : public Witness {
  public:
   explicit RecordingWitness(std::size_t bytes) : bytes_(bytes) {}
 
-  void born(std::uint32_t process, const peer::Options& options, Instant now) override {
+  void born(std::uint32_t process, const peer::PeerOptions& options, Instant now) override {
     peers_[process] = std::make_unique<PeerRecorder>(options, now, bytes_);
   }
-  void born(std::uint32_t process, const coordinator::Options& options, Instant now) override {
+  void born(std::uint32_t process, const coordinator::CoordinatorOptions& options, Instant now) override {
     coordinators_[process] = std::make_unique<CoordinatorRecorder>(options, now, bytes_);
   }
   void happens(const Event&, Instant now) override { now_ = now; }

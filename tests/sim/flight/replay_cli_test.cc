@@ -54,7 +54,7 @@ TEST(SimReplayRecording, ReportsTheEventsAndThatTheReplayIsEqual) {
 
 TEST(SimReplayRecording, ADifferenceIsShownWithTheCommandThatShowsIt) {
   flight::Recording recording = calm_recordings().back();
-  std::get<peer::Options>(recording.options).name = "somebody else";
+  std::get<peer::PeerOptions>(recording.options).name = "somebody else";
   const std::string file = file_of(recording);
   const Ran ran = run_sim({"replay", file});
   EXPECT_EQ(ran.code, 13);
@@ -129,7 +129,7 @@ TEST(SimReplayRecording, NoFlippedBitAndNoCutIsPlayed) {
 
 TEST(SimReplayRecording, AMachineThatCannotBeIsRefused) {
   flight::Recording recording = calm_recordings().front();
-  std::get<coordinator::Options>(recording.options).silence = Duration{};
+  std::get<coordinator::CoordinatorOptions>(recording.options).silence = Duration{};
   const Ran ran = run_sim({"replay", file_of(recording)});
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.errors, HasSubstr("silence must be longer than heartbeat"));
