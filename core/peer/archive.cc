@@ -29,7 +29,7 @@ void Session::archive(Archive& a) {
   if (open) a.all(*channel_);
 }
 
-// Left out: what it is made of, options_, names_ and owners_.
+// Left out: what it is made of, options_, names_ and owners_; and progress_, which holds nothing.
 template <typename Archive>
 void Mesh::archive(Archive& a) {
   a.all(term_, key_, links_, lobby_, touched_, sender_, line_, next_heartbeat_, next_timer_, closed_);

@@ -20,19 +20,6 @@ constexpr StripeIndex kKnock{0xffff};
 // flipped.
 constexpr std::uint32_t kMaxFaults = 8;
 
-// Signs of progress come once in a heartbeat. So many may be missing before a stripe counts as silent.
-constexpr std::int64_t kMissedBeats = 3;
-// Round trips of one more attempt on a line that loses packets.
-constexpr std::int64_t kRoundTrips = 8;
-// A stripe is slow that brings less than this share of the most that its link brought, in each of so many beats.
-constexpr std::uint64_t kSlowShare = 50;
-constexpr std::uint32_t kSlowBeats = 4;
-// A rate is known from this part of a beat on.
-constexpr std::int64_t kLeastBusy = 25;
-// Heartbeats without a stripe before rings had better avoid a link: one that worked, and one to a peer that may be busy
-// with its first proposal.
-constexpr std::int64_t kDownBeats = 2;
-constexpr std::int64_t kFreshBeats = 6;
 // Dripping streams in a row, with others in between that greet well.
 constexpr std::uint32_t kDripWeight = 3;
 // Why a stream does not belong to a link.
@@ -715,7 +702,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
     if (flow.kind == Kind::kUp) {
       watch(flow, beat, now, out);
     } else if (flow.kind == Kind::kGreeting &&
-               flow.channel.is_nearly_dead(now, options_.link_heartbeat, progress_limit(flow.peer))) {
+               flow.channel.is_nearly_dead(now, options_.link_heartbeat, progress_.drip_limit(flow.peer))) {
       drop_dripping(flow, now, out);
     } else if (now >= flow.since + options_.dial_timeout) {
       if (flow.kind == Kind::kDying) {
@@ -726,7 +713,7 @@ void Mesh::on_timer(Instant now, Effects& out) {
     } else {
       set_timer(flow.since + options_.dial_timeout);
       if (flow.kind == Kind::kGreeting) {
-        const Duration drips = progress_limit(flow.peer);
+        const Duration drips = progress_.drip_limit(flow.peer);
         set_timer(now + drips / 2);
         set_timer(flow.channel.progress().look_at(now, options_.link_heartbeat, drips));
       }
@@ -760,9 +747,9 @@ void Mesh::on_timer(Instant now, Effects& out) {
       if (!needed) set_timer(now + options_.link_heartbeat);
       set_timer(std::max(stripe.down_since, link.reported) + options_.link_timeout);
       // Rule 51. Not from `reported` on: dials that are nearly dead would put it off again and again.
-      const Instant patience = std::max(stripe.down_since, link.avoided) + down_limit(link, stripe);
-      if (now >= patience && !another_works(link, stripe.stream, now)) suspects.push_back(peer);
-      set_timer(now >= patience ? now + down_limit(link, stripe) : patience);
+      const Instant patience = std::max(stripe.down_since, link.avoided) + progress_.down_limit(link, stripe);
+      if (now >= patience && !progress_.another_works(link, stripe.stream, now)) suspects.push_back(peer);
+      set_timer(now >= patience ? now + progress_.down_limit(link, stripe) : patience);
     }
   }
   for (const PeerId peer : broken) {
@@ -781,44 +768,8 @@ void Mesh::on_timer(Instant now, Effects& out) {
 
 // ---- progress (rule 51 of docs/protocol.md) ----
 
-// A stripe drips when bytes come, and neither a frame nor as many bytes as a line of use passes; it is slow when it
-// brings a small share of what its link brought before. A dripping stripe is opened again, and a link of which every
-// stripe drips is reported as broken. A link that is slow, or that has had no stripe for a short while, is reported as
-// one to avoid, which costs no member the run.
-
-Duration Mesh::progress_limit(Duration round_trip) const {
-  return wire::Progress::limit(options_.link_heartbeat, round_trip, options_.link_silence);
-}
-
-Duration Mesh::progress_limit(PeerId peer) const {
-  const auto link = links_.find(peer);
-  return progress_limit(link == links_.end() ? Duration{} : link->second.round_trip);
-}
-
-template <typename Is>
-bool Mesh::any_other_stripe(const Link& link, StreamId than, Is is) {
-  return std::any_of(link.stripes.begin(), link.stripes.end(), [&](const Stripe& stripe) {
-    return stripe.up && stripe.stream != than && is(flows_.at(stripe.stream));
-  });
-}
-
-bool Mesh::another_works(const Link& link, StreamId than, Instant now) {
-  const Duration limit = progress_limit(link.round_trip);
-  return any_other_stripe(link, than, [&](Flow& other) { return now - other.channel.progress().since() < limit; });
-}
-
-// As long as the pauses of this stream allow: a neighbour may have longer heartbeats than this peer.
-Duration Mesh::silence_limit(Flow& flow, Duration round_trip) const {
-  const Duration pause = flow.channel.progress().pause();
-  if (pause.ns == 0) return options_.link_silence;
-  const Duration beats = std::max(options_.link_heartbeat, pause) * kMissedBeats;
-  return std::min(options_.link_silence, beats + round_trip * kRoundTrips);
-}
-
-Duration Mesh::down_limit(const Link& link, const Stripe& stripe) const {
-  const Duration beats = options_.link_heartbeat * (stripe.worked ? kDownBeats : kFreshBeats);
-  return std::min(options_.link_timeout, beats + link.round_trip * kRoundTrips);
-}
+// A dripping stripe is opened again, and a link of which every stripe drips is reported as broken. A link that is slow,
+// or that has had no stripe for a short while, is reported as one to avoid, which costs no member the run.
 
 // A stripe that is up.
 void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
@@ -827,10 +778,10 @@ void Mesh::watch(Flow& flow, bool beat, Instant now, Effects& out) {
   if (flow.channel.reader.awaits_place()) flow.channel.forgive_silence(now);
   const Link& link = links_.at(flow.peer);
   // Then this stripe may wait behind the bytes of the others, on a line that they share.
-  const bool other_works = another_works(link, flow.channel.stream(), now);
-  const Duration drips = other_works ? options_.link_silence : progress_limit(link.round_trip);
+  const bool other_works = progress_.another_works(link, flow.channel.stream(), now);
+  const Duration drips = other_works ? options_.link_silence : progress_.drip_limit(link.round_trip);
   if (flow.channel.is_nearly_dead(now, options_.link_heartbeat, drips)) return drop_dripping(flow, now, out);
-  const Duration silence = other_works ? options_.link_silence : silence_limit(flow, link.round_trip);
+  const Duration silence = other_works ? options_.link_silence : progress_.silence_limit(flow, link.round_trip);
   const wire::Progress& progress = flow.channel.progress();
   const Instant limit = progress.since() + silence + progress.grace(options_.link_heartbeat);
   if (now >= limit) {
@@ -853,7 +804,7 @@ void Mesh::drop_dripping(Flow& flow, Instant now, Effects& out) {
   const std::string why = "nearly dead: " + flow.channel.progress().words(now);
   out.emplace_back(
       trace::Event{.kind = trace::Kind::kLinkLost, .view = {}, .peer = flow.peer, .round = {}, .text = why});
-  const bool other_works = another_works(links_.at(flow.peer), flow.channel.stream(), now);
+  const bool other_works = progress_.another_works(links_.at(flow.peer), flow.channel.stream(), now);
   const PeerId peer = flow.peer;
   drop(flow, false, now, out);
   const Link& link = links_.at(peer);
@@ -861,26 +812,14 @@ void Mesh::drop_dripping(Flow& flow, Instant now, Effects& out) {
   if (needed) note_fault(peer, other_works ? kDripWeight : kMaxFaults, why, now);
 }
 
-// Once in a beat. What a stripe brings in the middle of segments depends on the line alone: the sender has all of them.
+// Once in a beat.
 void Mesh::sample(Flow& flow, Instant now, Effects& out) {
-  const wire::Progress::Busy busy = flow.channel.take_busy();
   Link& link = links_.at(flow.peer);
-  if (link.relation != Relation::kNeighbour) return;
-  bool slow = false;
-  if (busy.time >= options_.link_heartbeat / kLeastBusy) {
-    const auto rate = static_cast<std::uint64_t>(static_cast<double>(busy.bytes) / busy.time.seconds());
-    link.best = std::max(rate, link.best - link.best / 1024);
-    slow = busy.time >= options_.link_heartbeat / 2 && rate * kSlowShare < link.best;
-    if (slow && flow.slow_beats + 1 == kSlowBeats) {
-      flow.slow_beats = 0;
-      if (any_other_stripe(link, flow.channel.stream(), [](const Flow& other) { return other.slow_beats == 0; })) {
-        return drop(flow, false, now, out);
-      }
-      return avoid(flow.peer,
-                   "slow: " + std::to_string(rate) + " bytes a second, and it had " + std::to_string(link.best), now);
-    }
-  }
-  flow.slow_beats = slow ? flow.slow_beats + 1 : 0;
+  const auto slow = progress_.sample(flow, link);
+  if (!slow) return;
+  if (slow->others_are_well) return drop(flow, false, now, out);
+  avoid(flow.peer, "slow: " + std::to_string(slow->rate) + " bytes a second, and it had " + std::to_string(link.best),
+        now);
 }
 
 void Mesh::avoid(PeerId peer, const std::string& why, Instant now) {

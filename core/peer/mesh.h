@@ -33,6 +33,7 @@
 #include "core/io/lobby.h"
 #include "core/io/stream.h"
 #include "core/peer/effect.h"
+#include "core/peer/link_progress.h"
 #include "core/peer/mesh_links.h"
 #include "core/peer/mesh_owners.h"
 #include "core/peer/options.h"
@@ -46,6 +47,9 @@ class Mesh {
  public:
   Mesh(const PeerOptions& options, io::StreamNames& names)
       : options_(options), names_(names), lobby_(options.strangers) {}
+  Mesh(const Mesh&) = delete;  // progress_ looks at this mesh
+  Mesh& operator=(const Mesh&) = delete;
+  ~Mesh() = default;
   // Before anything else.
   void attach(const MeshOwners& owners) { owners_.emplace(owners); }
 
@@ -209,18 +213,9 @@ class Mesh {
   void refuse(Flow& flow, const std::string& why, Instant now, Effects& out);
   void note_fault(PeerId peer, std::uint32_t weight, const std::string& why, Instant now);
   // ---- progress (rule 51) ----
-  [[nodiscard]] Duration progress_limit(Duration round_trip) const;
-  [[nodiscard]] Duration progress_limit(PeerId peer) const;
-  // Whether a stripe with another stream than this makes progress.
-  [[nodiscard]] bool another_works(const Link& link, StreamId than, Instant now);
-  // If no other stripe makes progress.
-  [[nodiscard]] Duration silence_limit(Flow& flow, Duration round_trip) const;
-  [[nodiscard]] Duration down_limit(const Link& link, const Stripe& stripe) const;
   void watch(Flow& flow, bool beat, Instant now, Effects& out);
   void drop_dripping(Flow& flow, Instant now, Effects& out);
   void sample(Flow& flow, Instant now, Effects& out);
-  template <typename Is>
-  [[nodiscard]] bool any_other_stripe(const Link& link, StreamId than, Is is);
   void avoid(PeerId peer, const std::string& why, Instant now);
   void set_timer(Instant at) { next_timer_ = at < next_timer_ ? at : next_timer_; }
   void make_room_for_parked(Instant now, Effects& out);
@@ -242,6 +237,7 @@ class Mesh {
   std::vector<StreamId> touched_;
   SegmentSender sender_{options_.sending.bytes_per_second};
   OwnLine line_{options_};
+  LinkProgress progress_{options_, links_, flows_};
   Instant next_heartbeat_;
   Instant next_timer_ = kNever;
   bool closed_ = false;
