@@ -67,12 +67,9 @@ std::string identity_of(const wire::StatusReply& reply, PeerId peer) {
 }
 
 nlohmann::json json_of(const wire::StatusReply& reply, const wire::Member& member) {
-  nlohmann::json m = {{"id", id_text(member.id)},
-                      {"name", member.name},
-                      {"group", member.group.value},
-                      {"gang", member.gang.value},
-                      {"address", member.address.text()},
-                      {"calls_out", member.calls_out}};
+  nlohmann::json m = {{"id", id_text(member.id)},         {"name", member.name},
+                      {"group", member.group.value},      {"gang", member.gang.value},
+                      {"address", member.address.text()}, {"calls_out", member.calls_out}};
   if (const std::string by = identity_of(reply, member.id); !by.empty()) m["identity"] = by;
   return m;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,16 @@ struct Contact {
   io::KeyDigest key;
   bool dials = false;      // this peer dials the member
   bool calls_out = false;  // nobody can dial the member
+  bool can_link = true;    // false: neither can dial the other
   template <typename Archive>
   void archive(Archive& a) {
-    a.all(addresses, key, dials, calls_out);
+    a.all(addresses, key, dials, calls_out, can_link);
   }
 };
+
+// Why a call ends that needs a link without a way.
+inline constexpr std::string_view kNobodyDials =
+    "nobody can dial either of them; forward the port of one to it, or use calls that go around the ring";
 
 // One of the streams of a link, or the place of one.
 struct Stripe {

@@ -78,13 +78,20 @@ std::optional<Error> PointToPoint::validate(const Transfer& what, std::string_vi
   return std::nullopt;
 }
 
-// Why there will be no such transfer: the other peer is no member.
+// Why there will be no such transfer: the other peer is no member, or out of reach (rule 70).
 std::optional<Error> PointToPoint::validate_partner(const Transfer& what, std::string_view verb) const {
-  if (what.peer.is_nobody() || Views::has_member(*context_.view, what.peer)) return std::nullopt;
-  const std::string words = words_of(what, verb) + ": ";
+  if (what.peer.is_nobody()) return std::nullopt;
+  const auto error = [&](Status status, const std::string& why) {
+    return Error{status, words_of(what, verb) + ": " + why};
+  };
+  if (Views::has_member(*context_.view, what.peer)) {
+    const Contact* const contact = views_.find_contact(what.peer);
+    if (contact == nullptr || contact->can_link || context_.mesh.first_stream(what.peer)) return std::nullopt;
+    return error(Status::kUnreachable, "there is no way to " + name_of(what.peer) + ": " + std::string(kNobodyDials));
+  }
   const auto gone = gone_.find(what.peer);
-  if (gone == gone_.end()) return Error{Status::kInvalidArgument, words + "that peer is no member of the run"};
-  return Error{Status::kPeerLost, words + gone->second.name + (gone->second.left ? " has left the run" : " was lost")};
+  if (gone == gone_.end()) return error(Status::kInvalidArgument, "that peer is no member of the run");
+  return error(Status::kPeerLost, gone->second.name + (gone->second.left ? " has left the run" : " was lost"));
 }
 
 // Rule 44: the first transfer between two members makes their link, which stays.

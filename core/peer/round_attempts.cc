@@ -4,6 +4,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mutant.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::peer {
 
@@ -55,6 +56,12 @@ void RoundAttempts::begin(Round& round) {
                               "the group has " + std::to_string(attempt.world()) +
                                   " members, the call wants at least " + std::to_string(round.request.minimum_world) +
                                   ": wait_for_world waits for more");
+  }
+  if (const PeerId* const other = links_.find_beyond_reach(attempt)) {
+    return operations_.refuse(round, Status::kUnreachable,
+                              std::string(wire::name_of(round.request.collective)) + " needs a link between " +
+                                  context_.name_of(context_.options.id) + " and " + context_.name_of(*other) + ": " +
+                                  std::string(kNobodyDials));
   }
   if (round.request.weight && !ring::is_weight(*round.request.weight)) {
     return operations_.refuse(

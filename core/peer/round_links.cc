@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/mutant.h"
+
 namespace lockstep::peer {
 
 // A round of an earlier generation, or cohort, needs the links of its own ring. So does a round that is retained for a
@@ -38,6 +40,17 @@ bool RoundLinks::needs_link(const Round& round, PeerId to) const {
   const bool is_now = cohort->id == context_.view->cohort && round.generation == cohort->current;
   const auto among = cohort->generations.find(round.generation);
   return !is_now && among != cohort->generations.end() && Views::are_neighbours(among->second, own, to);
+}
+
+// A link that is up has found a way.
+const PeerId* RoundLinks::find_beyond_reach(const Attempt& attempt) const {
+  if (!attempt.direct) return nullptr;
+  const auto other = std::ranges::find_if(*attempt.ring, [&](PeerId peer) {
+    const Contact* const contact = views_.find_contact(peer);
+    const bool no_way = contact != nullptr && !contact->can_link && attempt.receiver(peer);
+    return no_way && !context_.mesh.first_stream(peer) && !mutant(Mutant::kLinksToNobodyTried);
+  });
+  return other == attempt.ring->end() ? nullptr : &*other;
 }
 
 // A leaver is in no current ring, but in the generation of the rounds that were retained for it (rule 22). A member

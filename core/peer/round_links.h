@@ -23,6 +23,8 @@ class RoundLinks {
   void on_direct_caller(PeerId from);
   // Whether a round waits for a link that is not needed all the time.
   [[nodiscard]] bool needs_link(PeerId to) const;
+  // A member to which the attempt needs a link beside the ring, and no way leads (rule 70). Null: there is none.
+  [[nodiscard]] const PeerId* find_beyond_reach(const Attempt& attempt) const;
   // Adds the links that open rounds need.
   void add(Views::Links& links) const;
   // True, once: the links that are needed have changed in this step.

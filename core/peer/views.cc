@@ -124,7 +124,8 @@ void Views::propose(wire::Propose proposal) {
   if (own != members.end()) own_ = *own;
   for (const wire::Member& member : members) {
     const bool dials = mutant(Mutant::kSmallerIdDials) ? own_.id < member.id : wire::dials(own_, member);
-    contacts_[member.id] = {wire::addresses_for(own_, member), member.key, dials, member.calls_out};
+    contacts_[member.id] = {wire::addresses_for(own_, member), member.key, dials, member.calls_out,
+                            wire::can_link(own_, member)};
   }
 }
 

@@ -458,7 +458,21 @@ bool Causes::excuses_undefined_state(const JudgedRound& round) const {
          round.any_member([&](std::uint32_t process) { return is_out_of_step(round, process); });
 }
 
+// Two members can only call out, and the call goes beside the ring (rule 70). Each simulated host is a network of its
+// own.
+bool Causes::excuses_unreachable(const JudgedRound& round) {
+  using wire::Algorithm;
+  using wire::Collective;
+  if (round.founding == nullptr) return false;
+  const ring::Request& what = round.call.request;
+  const bool exchanges = what.collective == Collective::kGather || what.collective == Collective::kScatter ||
+                         what.collective == Collective::kAllToAll;
+  const bool beside = exchanges || what.algorithm == Algorithm::kDirect || what.algorithm == Algorithm::kGrid;
+  return beside && std::ranges::count_if(round.founding->members, &wire::Member::calls_out) >= 2;
+}
+
 // Rule 53: the state of this peer is ahead of that of another one, and may not be overwritten.
+
 bool Causes::excuses_conflict(const JudgedRound& round) const {
   const state::Statement* own = round.call.request.state.get();
   if (own == nullptr || own->blank || !misfits_.contains(round.call.peer)) return false;
@@ -540,7 +554,7 @@ bool Causes::excuse(const JudgedRound& round) const {
     case Status::kPeerLost: return excuses_lost_peer(round);
     case Status::kWorldChanged: return excuses_changed_world(round);
     case Status::kInvalidArgument: return excuses_invalid_argument(round);
-    case Status::kUnreachable:
+    case Status::kUnreachable: return excuses_unreachable(round);
     case Status::kRefused:
     case Status::kTooManyInFlight:
     case Status::kOutOfMemory:

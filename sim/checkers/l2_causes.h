@@ -122,6 +122,7 @@ class Causes {
   [[nodiscard]] bool excuses_below_minimum(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_unknown_outcome(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_undefined_state(const JudgedRound& round) const;
+  [[nodiscard]] static bool excuses_unreachable(const JudgedRound& round);
   [[nodiscard]] bool excuses_conflict(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_lost_peer(const JudgedRound& round) const;
   [[nodiscard]] bool excuses_changed_world(const JudgedRound& round) const;

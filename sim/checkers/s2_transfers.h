@@ -55,6 +55,10 @@ class Transfers {
       case Status::kInvalidArgument:  // it was no member when the call was made
         if (!gone(partner_of(call))) return what + " (the other member lives and does not leave)";
         return is_early ? Complaint(what + " (its send had ended well before)") : Complaint{};
+      case Status::kUnreachable:  // rule 70
+        if (call.view != nullptr && calls_out(*call.view, call.peer) && calls_out(*call.view, partner_of(call)))
+          return {};
+        break;
       case Status::kTimedOut:
         if (anybody(call, [](const Call& one) { return one.transfer.timeout.ns > 0; })) return {};
         return what + " (no side has a time-out)";
@@ -97,6 +101,10 @@ class Transfers {
   }
 
  private:
+  static bool calls_out(const wire::View& view, PeerId peer) {
+    const auto at = std::ranges::find(view.members, peer, &wire::Member::id);
+    return at != view.members.end() && at->calls_out;
+  }
   struct Way {
     Way(PeerId sender, PeerId receiver, Tag its) : to(receiver), tag(its), from(sender) {}
     PeerId to;

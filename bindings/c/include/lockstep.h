@@ -96,7 +96,8 @@ typedef enum lockstep_status {
   LOCKSTEP_ERR_OUTCOME_UNKNOWN = 9,     /* this peer lost the run before it learned the outcome; rejoin */
   LOCKSTEP_ERR_EVICTED = 10,            /* the coordinator removed this peer; the text says why; rejoin */
   LOCKSTEP_ERR_NOT_CONNECTED = 11,      /* the communicator is not part of a run, or no longer */
-  LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached */
+  LOCKSTEP_ERR_UNREACHABLE = 12,        /* an address could not be resolved or reached; or this call needs a link
+                                           between two members of which nobody can dial either: the text names them */
   LOCKSTEP_ERR_REFUSED = 13,            /* the coordinator refused this peer, or shows another key than the run token
                                            names; the text says why */
   LOCKSTEP_ERR_TOO_MANY_IN_FLIGHT = 14, /* no room for another call (lockstep_set_no_wait()), or 16 states published or

@@ -159,7 +159,7 @@ void expect_out(Room& run, const Lie& lie) {
 // Rules 2, 3 and 12: a frame of a future term, more of anything than its limit, a second Done for a round.
 // Rule 68.
 TEST(Strangers, AClientWithTlsLearnsThatTheCoordinatorHasNone) {
-  fuzz::CoordinatorHost coordinator{Options{}};
+  fuzz::CoordinatorHost coordinator{CoordinatorOptions{}};
   FarEnd& stranger = coordinator.streams.accept(address_of(1));
   constexpr std::byte kHello[] = {std::byte{22}, std::byte{3}, std::byte{1}, std::byte{2},   std::byte{0},
                                   std::byte{1},  std::byte{0}, std::byte{1}, std::byte{0xfc}};

@@ -145,6 +145,34 @@ TEST(ReachOfAPeer, TheNextAddressIsDialledWhenOneFails) {
   EXPECT_EQ(right->dialled(), address_of(9));
 }
 
+TEST(ReachOfAPeer, ACallThatNeedsALinkWithoutAWayEndsAndTellsWhy) {
+  for (const PeerId other : {kLow, kHigh}) {
+    for (const auto collective : {wire::Collective::kGather, wire::Collective::kAllToAll}) {
+      Reached run({kMe, other});
+      Request request;
+      request.collective = collective;
+      request.type = DataType::kF32;
+      request.tag = Tag{7};
+      if (collective == wire::Collective::kGather) request.root = kMe;
+      request.blocks = {};
+      run.me.launch(std::move(request), 0);
+      run.me.run();
+      const auto* const stop = run.coordinator->last<wire::StopRound>();
+      ASSERT_NE(stop, nullptr) << wire::name_of(collective);
+      EXPECT_EQ(stop->status, Status::kUnreachable);
+      EXPECT_NE(stop->text.find("needs a link between me and p" + std::to_string(other.low)), std::string::npos)
+          << stop->text;
+    }
+    Reached run({kMe, other});
+    const CallId send = run.me.send(other, Tag{3}, 100);
+    ASSERT_NE(run.me.outcome(send), nullptr);
+    EXPECT_EQ(run.me.outcome(send)->status, Status::kUnreachable);
+    EXPECT_NE(run.me.outcome(send)->text.find("there is no way to p" + std::to_string(other.low)), std::string::npos);
+    const PeerId third = other == kLow ? kHigh : kLow;
+    EXPECT_EQ(run.me.outcome(run.me.send(third, Tag{3}, 100)), nullptr) << "it dials that one";
+  }
+}
+
 TEST(ReachOfAPeer, ACoordinatorThatDialsBackIsAnsweredByTheRightPeerOnly) {
   Peer3 run(false);
   for (const PeerId meant : {kMe, kHigh}) {

@@ -163,8 +163,9 @@ TEST_F(SeveralAddresses, AConnectEndsAtOnceWhenAllShowAnotherKey) {
   const Outcome* const outcome = seeker.me.outcome(seeker.connected);
   ASSERT_NE(outcome, nullptr);
   EXPECT_EQ(outcome->status, Status::kRefused);
-  for (const std::string& part : {address_of(100).text() + ": rejected: another key",
-                                  address_of(101).text() + ": rejected: another key", std::string("connect with")}) {
+  for (const std::string& part :
+       {address_of(100).text() + ": rejected: another key", address_of(101).text() + ": rejected: another key",
+        std::string("connect as this coordinator asks for")}) {
     EXPECT_NE(outcome->text.find(part), std::string::npos) << outcome->text;
   }
 }
