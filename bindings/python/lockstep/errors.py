@@ -128,8 +128,10 @@ class NotConnected(Error, ConnectionError):
 
 
 class Unreachable(Error, ConnectionError):
-    """An address could not be resolved or reached; or this call needs a link between two members of which nobody can
-    dial either: the text names them."""
+    """An address could not be resolved or reached.
+
+    Also: a call needs a link between two members of which nobody can dial either. The text names them.
+    """
 
     _status = 12
 
