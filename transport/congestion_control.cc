@@ -32,14 +32,6 @@ std::error_code set(int socket, std::string_view name) {
 // "bbr" or a later version of it.
 bool is_bbr(std::string_view name) { return name.starts_with(kBbr); }
 
-// The controls that programs without privileges may set, such as "reno cubic"; empty: not known.
-std::string allowed_controls() {
-  std::ifstream file("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 }  // namespace
 
 std::string congestion_control_of(int socket) {
@@ -47,6 +39,13 @@ std::string congestion_control_of(int socket) {
   socklen_t size = name.size() - 1;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return {};
   return name.data();
+}
+
+std::string allowed_controls() {
+  std::ifstream file("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
 std::string bbr_advice(const std::error_code& error, std::string_view in_force, std::string_view allowed) {

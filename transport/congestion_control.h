@@ -17,6 +17,9 @@ namespace lockstep::transport {
 // The congestion control in force; empty: the kernel does not report it.
 std::string congestion_control_of(int socket);
 
+// The controls that programs without privileges may set, such as "reno cubic"; empty: not known.
+std::string allowed_controls();
+
 // One line: what an administrator can do for far paths after the system has refused BBR with `error`. `in_force`: the
 // congestion control that far paths have instead. `allowed`: what tcp_allowed_congestion_control of the system lists.
 std::string bbr_advice(const std::error_code& error, std::string_view in_force, std::string_view allowed);

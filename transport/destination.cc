@@ -73,6 +73,7 @@ Result<Destination> by_token(std::string_view text) {
     result.addresses += (result.addresses.empty() ? "" : ",") + address;
   }
   result.security.credentials = std::make_shared<tls::Credentials>(*token);
+  result.token = {token->id, token->role, token->expires};
   return result;
 }
 

@@ -36,6 +36,7 @@ using Run = std::function<int()>;
 Run add_coordinator(CLI::App& app);
 Run add_status(CLI::App& app);
 Run add_evict(CLI::App& app);
+Run add_doctor(CLI::App& app);
 Run add_token(CLI::App& app);
 Run add_bench(CLI::App& app);
 Run add_demo(CLI::App& app);

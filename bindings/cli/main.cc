@@ -35,6 +35,7 @@ Start here:
   lockstep bench --coordinator TOKEN --peers 3
   lockstep token new --tokens run.tokens       another token, for a coordinator that keeps its tokens in this file
   lockstep status TOKEN --watch                members, rounds and rates
+  lockstep doctor TOKEN                        checks this machine, and the way to the coordinator
   lockstep evict TOKEN PEER                    takes a peer out of the run; needs a token for administrators
   lockstep sim run --seed 7                    the same core in virtual time, from one seed
 
@@ -102,7 +103,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(38);
 
   std::vector<std::pair<CLI::App*, Run>> commands;
-  for (const auto add : {add_demo, add_bench, add_coordinator, add_status, add_evict, add_token, add_demo_peer}) {
+  for (const auto add :
+       {add_demo, add_bench, add_coordinator, add_status, add_evict, add_token, add_doctor, add_demo_peer}) {
     Run body = add(app);
     CLI::App* const declared = app.get_subcommands([](CLI::App*) { return true; }).back();
     commands.emplace_back(declared, std::move(body));

@@ -106,7 +106,7 @@ TEST(Cli, VersionNamesTheProgram) {
 
 TEST(Cli, HelpOfEveryCommandHasExamples) {
   for (const std::string command :
-       {"", "coordinator", "status", "token", "token new", "token list", "token revoke", "bench", "demo"}) {
+       {"", "coordinator", "status", "doctor", "token", "token new", "token list", "token revoke", "bench", "demo"}) {
     const Ran ran = run(command + " --help");
     EXPECT_EQ(ran.code, 0) << command;
     EXPECT_THAT(ran.text, HasSubstr("lockstep " + command)) << command;
@@ -183,7 +183,7 @@ TEST(Cli, AnInvalidAddressIsWrongUsage) {
 }
 
 TEST(Cli, HelpIsComplete) {
-  for (const std::string command : {"", "coordinator", "status", "token", "token new", "bench", "demo"}) {
+  for (const std::string command : {"", "coordinator", "status", "doctor", "token", "token new", "bench", "demo"}) {
     EXPECT_EQ(run(command + " --help").text.find("\n\n\n"), std::string::npos) << command;
   }
   EXPECT_THAT(run("coordinator --help").text, HasSubstr("-v,--verbose "));
