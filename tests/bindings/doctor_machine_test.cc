@@ -70,6 +70,7 @@ TEST(DoctorMachine, FindingsHaveTheirValues) {
   EXPECT_THAT(find_part(machine, "send").found, HasSubstr("tcp_wmem at most 4 MiB: one stream sends up to 168 Mbit/s"));
   EXPECT_EQ(find_part(machine, "clock").found, "synchronised by NTP (largest error 1.5 ms), monotonic, source tsc");
   EXPECT_EQ(find_part(machine, "addresses").found, "203.0.113.9 on eth0 (public)");
+  EXPECT_EQ(find_part(machine, "addresses").values["addresses"][0]["kind"], "public");
   EXPECT_EQ(find_part(machine, "clock").values["synchronised"], true);
   EXPECT_EQ(find_part(machine, "receive").values["most_bytes"], 6'291'456);
 }

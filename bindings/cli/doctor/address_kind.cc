@@ -52,6 +52,18 @@ AddressKind kind_of(const io::Address& address) {
   return network == kNetworks.end() ? AddressKind::kPublic : network->kind;
 }
 
+std::string_view name_of(AddressKind kind) {
+  switch (kind) {
+    case AddressKind::kLoopback: return "loopback";
+    case AddressKind::kLinkLocal: return "link_local";
+    case AddressKind::kBridge: return "bridge";
+    case AddressKind::kPrivate: return "private";
+    case AddressKind::kShared: return "shared";
+    case AddressKind::kPublic: return "public";
+  }
+  LOCKSTEP_UNREACHABLE();
+}
+
 std::string_view words_of(AddressKind kind) {
   switch (kind) {
     case AddressKind::kLoopback: return "loopback: programs of this machine only";

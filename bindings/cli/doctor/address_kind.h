@@ -19,7 +19,9 @@ enum class AddressKind : std::uint8_t {
 
 AddressKind kind_of(const io::Address& address);
 
-// "public", "private: other machines of the same network only".
+// A stable word, such as "private".
+std::string_view name_of(AddressKind kind);
+// For people: "private: machines of the same network only".
 std::string_view words_of(AddressKind kind);
 
 }  // namespace lockstep::cli::doctor

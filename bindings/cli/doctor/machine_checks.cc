@@ -183,7 +183,7 @@ Finding check_addresses(const MachineFacts& machine) {
     finding.found +=
         fmt::format("{}{} on {} ({})", finding.found.empty() ? "" : "; ", host_of(address), interface, words_of(kind));
     finding.values["addresses"].push_back(
-        {{"address", host_of(address)}, {"interface", interface}, {"kind", words_of(kind)}});
+        {{"address", host_of(address)}, {"interface", interface}, {"kind", name_of(kind)}});
   }
   if (finding.found.empty()) finding.found = "loopback addresses only";
   if (!leads_out) {
@@ -201,7 +201,7 @@ Finding check_advertised(const MachineFacts& machine) {
   for (const io::Address& address : machine.advertised) {
     const AddressKind kind = kind_of(address);
     finding.found += fmt::format("{}{} ({})", finding.found.empty() ? "" : ", ", host_of(address), words_of(kind));
-    finding.values["addresses"].push_back({{"address", host_of(address)}, {"kind", words_of(kind)}});
+    finding.values["addresses"].push_back({{"address", host_of(address)}, {"kind", name_of(kind)}});
     is_public = is_public || kind == AddressKind::kPublic;
     is_reached = is_reached || kind == AddressKind::kPublic || kind == AddressKind::kPrivate;
   }
