@@ -51,7 +51,7 @@ constexpr std::int64_t kNow = 1'800'000'000;  // 2027-01-15T08:00:00Z
 CoordinatorFacts healthy_way() {
   CoordinatorFacts facts;
   facts.way = Way::kToken;
-  facts.token = transport::TokenTerms{io::TokenId{0xabc}, io::Role::kMember, kNow + 10 * 86'400};
+  facts.token = transport::TokenTerms{io::TokenId{0xabc}, io::Role::kMember, kNow + 864'000};
   facts.names.push_back({"coordinator.example:4000", false, std::vector{address("203.0.113.5")}, milliseconds(12)});
   facts.addresses.push_back({address("203.0.113.5"), answer()});
   facts.patience = seconds(3);

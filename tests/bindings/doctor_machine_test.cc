@@ -17,7 +17,6 @@
 namespace lockstep::cli::doctor {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 MachineFacts healthy_machine() {

@@ -28,7 +28,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using transport::TokenRecord;
 
 constexpr Duration kSoon = seconds(60);  // a passing test never waits so long
@@ -91,7 +90,7 @@ class Port {
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     to.sin_port = htons(port_);
-    ::connect(client, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    (void)::connect(client, reinterpret_cast<const sockaddr*>(&to), sizeof to);
     return client;
   }
 
