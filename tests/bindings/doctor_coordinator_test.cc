@@ -91,7 +91,7 @@ TEST(DoctorCoordinator, FindingsHaveTheirValues) {
   EXPECT_EQ(findings[1].values["outcome"], "answers");
   EXPECT_EQ(findings[2].found, "token 0000000000000abc for members, until 2027-01-25T08:00:00Z: accepted");
   EXPECT_EQ(findings[4].found, "20 ms to the coordinator at least, median 22 ms, of 3 connections");
-  EXPECT_THAT(findings[5].found, HasSubstr("0 members, 0 waiting; coordinator up 0 s"));
+  EXPECT_THAT(findings[5].found, HasSubstr("0 members, 0 of them dial out only, 0 waiting; up 0 s"));
 }
 
 struct WrongTurn {
@@ -298,6 +298,17 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "troubles", Grade::kWarning, "1 in the last minute; the newest: c cannot reach a", "check the line"}),
     [](const auto& broken) { return broken.param.name; });
+
+TEST(DoctorCoordinator, CountsTheMembersThatNobodyCanDial) {
+  CoordinatorFacts facts = healthy_way();
+  wire::StatusReply reply;
+  reply.view.members.resize(3);
+  reply.view.members[1].calls_out = true;
+  facts.addresses[0].asked = answer(std::move(reply));
+  const Finding run = check_coordinator(facts).back();
+  EXPECT_THAT(run.found, HasSubstr("3 members, 1 of them dial out only"));
+  EXPECT_EQ(run.values["calls_out"], 1);
+}
 
 TEST(DoctorCoordinator, OldTroublesAreOver) {
   CoordinatorFacts facts = healthy_way();

@@ -314,19 +314,22 @@ Findings check_run(const CoordinatorFacts& facts) {
   const wire::StatusReply* const reply = answer_of(facts);
   if (reply == nullptr) return {};
   Findings findings;
-  findings.push_back(
-      {Grade::kOk,
-       "run",
-       fmt::format("{} members, {} waiting; coordinator up {:.0f} s, view {}, {} commits, {} aborts, {} lost",
-                   reply->view.members.size(), reply->waiting.size(), reply->uptime.seconds(), reply->view.number.value,
-                   reply->commits, reply->aborts, reply->lost),
-       {},
-       {{"members", reply->view.members.size()},
-        {"waiting", reply->waiting.size()},
-        {"uptime_seconds", reply->uptime.seconds()},
-        {"commits", reply->commits},
-        {"aborts", reply->aborts},
-        {"lost", reply->lost}}});
+  const auto& members = reply->view.members;
+  const auto callers = std::ranges::count_if(members, [](const wire::Member& member) { return member.calls_out; });
+  findings.push_back({Grade::kOk,
+                      "run",
+                      fmt::format("{} members, {} of them dial out only, {} waiting; up {:.0f} s, view {}, {} commits, "
+                                  "{} aborts, {} lost",
+                                  members.size(), callers, reply->waiting.size(), reply->uptime.seconds(),
+                                  reply->view.number.value, reply->commits, reply->aborts, reply->lost),
+                      {},
+                      {{"members", members.size()},
+                       {"calls_out", callers},
+                       {"waiting", reply->waiting.size()},
+                       {"uptime_seconds", reply->uptime.seconds()},
+                       {"commits", reply->commits},
+                       {"aborts", reply->aborts},
+                       {"lost", reply->lost}}});
   if (!reply->waits.empty()) {
     const wire::WaitStatus& oldest = reply->waits.front();
     findings.push_back(
