@@ -165,14 +165,18 @@ void Claims::forget(CohortId cohort) {
   });
 }
 
+// Leavers finish the rounds of their cohort, also when a newer cohort has agreed meanwhile: the last agreement is that
+// of the newest cohort, whichever commit comes last.
 void Claims::agreed(const RoundKey& key, const std::vector<wire::Member>& members) {
   const auto name = std::pair(key.group, key.tag);
+  const auto known = agreed_.find(name);
+  if (known != agreed_.end() && key.cohort < known->second.cohort) return;
   if (!agreed_.contains(name) && agreed_.size() >= kMaxStates) {  // forgets the oldest agreement
     agreed_.erase(std::min_element(agreed_.begin(), agreed_.end(),
                                    [](const auto& a, const auto& b) { return a.second.order < b.second.order; }));
   }
   Agreement& agreement = agreed_[name];
-  agreement = {{}, ++agreements_};
+  agreement = {key.cohort, {}, ++agreements_};
   for (const wire::Member& member : members) agreement.peers.insert(member.id);
 }
 

@@ -89,11 +89,12 @@ class Claims {
   };
   // The members that had the last agreed state of a tag.
   struct Agreement {
+    CohortId cohort;
     std::set<PeerId> peers;
     std::uint64_t order = 0;  // number of the agreement; the newest is the highest
     template <typename Archive>
     void archive(Archive& a) {
-      a.all(peers, order);
+      a.all(cohort, peers, order);
     }
   };
   void drop_claims(const Round& round);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -251,6 +252,30 @@ TEST_F(ClaimsOfThree, ForgetsTheAgreementThatWasUnusedForTheLongestTime) {
   };
   EXPECT_EQ(revisions(1), std::vector<std::uint64_t>{4});
   EXPECT_EQ(revisions(9), (std::vector<std::uint64_t>{4, 1000})) << "forgotten: everybody votes";
+}
+
+// Seed 20099305: leavers ended a sync of their cohort after a founder had agreed with itself in a newer one. When the
+// leavers were gone, everybody voted, and a newcomer's state won (rule 25).
+TEST_F(ClaimsOfThree, ALateCommitOfAnOlderCohortIsNotTheLastAgreement) {
+  const auto of_cohort = [&](std::uint64_t cohort) {
+    RoundKey round = key(9);
+    round.cohort = CohortId{cohort};
+    return round;
+  };
+  for (std::size_t founder = 0; founder < view_.members.size(); ++founder) {
+    std::vector<wire::Member> leavers = view_.members;
+    leavers.erase(leavers.begin() + static_cast<std::ptrdiff_t>(founder));
+    Claims claims;
+    const std::set<PeerId> alone{view_.members[founder].id};
+    claims.agreed(of_cohort(1), leavers);
+    EXPECT_EQ(claims.agreed_peers(key(9)).size(), leavers.size());
+    claims.agreed(of_cohort(2), {view_.members[founder]});
+    EXPECT_EQ(claims.agreed_peers(key(9)), alone);
+    claims.agreed(of_cohort(1), leavers);
+    EXPECT_EQ(claims.agreed_peers(key(9)), alone);
+    claims.agreed(of_cohort(2), view_.members);
+    EXPECT_EQ(claims.agreed_peers(key(9)).size(), view_.members.size());
+  }
 }
 
 class ClaimsInTwoGroups : public ClaimsOfThree {
