@@ -195,7 +195,7 @@ class AgainstCoordinator {
       }
       coordinator_.streams.open(*end, kRoundTrip, {identity(kTokenOfHonest, choices_.byte()).key, {}, false});
       if (choices_.one_in(2)) end->greet();
-      if (choices_.one_in(2)) end->say(wire::LinkWelcome{});
+      if (choices_.one_in(2)) end->say(wire::Link{liars_peer(), {}, {}, 1, {}, wire::LinkUse::kDialBack});
       end->say_bytes(std::vector<std::byte>(choices_.below(64), std::byte{choices_.byte()}));
       end->hang_up();
     }

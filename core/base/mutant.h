@@ -211,8 +211,6 @@ enum class Rarity : std::uint32_t { kCommon = 200, kRare = 5'000, kNeedle = 200'
   X(kSmallerIdDials, "smaller-id-dials", "T1 L2", kRare, "a peer that nobody can dial waits to be dialled") \
   X(kCallersSideBySide, "callers-side-by-side", "T1 L2", kRare, \
     "rings are laid although two neighbours cannot dial each other") \
-  X(kLinksToNobodyTried, "links-to-nobody-tried", "T1 L2 L1", kRare, \
-    "a call that needs a link without a way waits until a member is evicted for it") \
   X(kDripRenews, "drip-renews", "S9", kRare, "every byte of a stranger extends its deadline") \
   /* bits that flip */ \
   X(kLastUnchecked, "last-unchecked", "S2 L2", kRare, "the checksum of the last segment of a call is not compared") \

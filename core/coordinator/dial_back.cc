@@ -80,7 +80,8 @@ void DialBack::take_events(Attempt& attempt) {
     if (!next->has_value()) return;
     if (std::holds_alternative<wire::Preamble>(**next)) continue;
     const auto* const received = std::get_if<wire::Received>(&**next);
-    if (received != nullptr && std::holds_alternative<wire::LinkWelcome>(received->message))
+    const auto* const answer = received == nullptr ? nullptr : std::get_if<wire::Link>(&received->message);
+    if (answer != nullptr && answer->use == wire::LinkUse::kDialBack && answer->from == attempt.peer)
       return end(attempt, true, {});
     const auto* const refused = received == nullptr ? nullptr : std::get_if<wire::Refused>(&received->message);
     return end(attempt, false, refused == nullptr ? "another program answers there" : refused->text);

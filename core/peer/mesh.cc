@@ -390,7 +390,7 @@ void Mesh::on_greeting(Flow& flow, const wire::Link& link, Instant now, Effects&
   if (link.to != options_.id) return refuse(flow, "another peer was meant: this is not the one you look for", now, out);
   if (link.from == options_.id) return refuse(flow, "a link goes to another peer", now, out);
   if (link.use == wire::LinkUse::kDialBack) {  // the coordinator tries whether this peer can be dialled (rule 70)
-    flow.channel.writer.message(wire::LinkWelcome{}, term_);
+    flow.channel.writer.message(wire::Link{options_.id, {}, {}, 1, {}, link.use}, term_);
     return drop(flow, true, now, out);
   }
   flow.is_prefetch = key_ && link.key == wire::prefetcher_key(*key_, link.from);

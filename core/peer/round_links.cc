@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/base/mutant.h"
-
 namespace lockstep::peer {
 
 // A round of an earlier generation, or cohort, needs the links of its own ring. So does a round that is retained for a
@@ -48,7 +46,7 @@ const PeerId* RoundLinks::find_beyond_reach(const Attempt& attempt) const {
   const auto other = std::ranges::find_if(*attempt.ring, [&](PeerId peer) {
     const Contact* const contact = views_.find_contact(peer);
     const bool no_way = contact != nullptr && !contact->can_link && attempt.receiver(peer);
-    return no_way && !context_.mesh.first_stream(peer) && !mutant(Mutant::kLinksToNobodyTried);
+    return no_way && !context_.mesh.first_stream(peer);
   });
   return other == attempt.ring->end() ? nullptr : &*other;
 }

@@ -187,7 +187,8 @@ enum class LinkUse : std::uint8_t {
 
 // To another peer: this stream is stripe `stripe` of our link. `key` is the run's key, which shows that the sender is a
 // member, or the sender's own key if it waits for admission and prefetches what the other peer publishes
-// (wire/link_key.h). Also from the coordinator, which dials a newcomer back: it names no peer, and no key.
+// (wire/link_key.h). Also from the coordinator, which dials a newcomer back, and names no peer and no
+// key; the newcomer answers with the same, and its own id.
 struct Link {
   PeerId from;
   PeerId to;

@@ -179,6 +179,7 @@ class ScenarioReader {
     top("namesakes", plan.gangs.namesakes);
     top("minimum_world", plan.minimum_world);
     top("auto_admit", plan.auto_admit);
+    top("transfers", plan.program.transfers);
     top("dials_back", plan.links.dials_back);
     top("share_state", plan.state.shared);
     top("state_pieces", plan.state.pieces);

@@ -47,6 +47,7 @@ constexpr ScenarioKey kTopKeys[] = {
      "true: the last gang has the name of the first; one of the two waits for the other to go"},
     {"top", "minimum_world", "1", "with fewer members no round commits"},
     {"top", "auto_admit", "false", "true: newcomers are let in without a call of admit"},
+    {"top", "transfers", "false", "true: members send tensors to each other, as drawn"},
     {"top", "dials_back", "false", "true: the coordinator finds out which peers can be dialled"},
     {"top", "share_state", "false", "true: newcomers fetch the state from all members, in a sync"},
     {"top", "state_pieces", "8",

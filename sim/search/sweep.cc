@@ -29,6 +29,7 @@ std::vector<Entry> single_faults(const Plan& plan) {
     add(Fault::kStop, host, 0, {});
     add(Fault::kAbandon, host, 0, {});
     add(Fault::kMute, host, 0, absence);
+    add(Fault::kShut, host, 0, absence);
     add(Fault::kMiscompute, host, 0, {});
     if (plan.state.shared) add(Fault::kSpoil, host, 0, absence);
     if (plan.state.watch) add(Fault::kDrift, host, 0, {});

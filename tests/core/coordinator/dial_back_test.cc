@@ -23,6 +23,9 @@ CoordinatorOptions dialling() {
   return options;
 }
 
+// What the peer says that was meant.
+wire::Link answer_of(const wire::Link& greeting) { return {greeting.to, {}, {}, 1, {}, wire::LinkUse::kDialBack}; }
+
 struct DialledBack : Meeting {
   DialledBack() : Meeting(kPeers, milliseconds(1), dialling()) {}
 
@@ -39,14 +42,14 @@ struct DialledBack : Meeting {
     }
     coordinator.streams.open(end);
     coordinator.run();
-    const auto* greeting = end.last<wire::Link>();
+    const auto* const greeting = end.last<wire::Link>();
     ASSERT_NE(greeting, nullptr);
     EXPECT_EQ(greeting->use, wire::LinkUse::kDialBack);
     EXPECT_EQ(greeting->key, LinkKey{}) << "the key of the run is for members";
     if (with == Answer::kHangsUp) end.hang_up();
     if (with == Answer::kAnotherProgram) end.say_bytes(std::as_bytes(std::span("HTTP/1.0 400 Bad Request")));
     if (with == Answer::kThePeer || with == Answer::kAnotherPeer) end.greet();
-    if (with == Answer::kThePeer) end.say(wire::LinkWelcome{});
+    if (with == Answer::kThePeer) end.say(answer_of(*greeting));
     if (with == Answer::kAnotherPeer) end.say(wire::Refused{Status::kRefused, "another peer was meant"});
     answer_all();
     EXPECT_TRUE(end.shown_out() || with == Answer::kHangsUp);
@@ -105,6 +108,22 @@ TEST(DialBack, WhoIsNotReachedCallsOutAndTheLogSaysWhy) {
       EXPECT_EQ(run.callers(), std::vector{Meeting::id(victim)}) << each.why;
       EXPECT_NE(run.said().find("nobody can dial it at 10.0.0.1:4000 " + each.why), std::string::npos) << run.said();
     }
+  }
+}
+
+TEST(DialBack, TheAnswerNamesThePeer) {
+  const PeerId me = Meeting::id(0);
+  const std::vector<wire::Message> wrong = {wire::Link{Meeting::id(1), {}, {}, 1, {}, wire::LinkUse::kDialBack},
+                                            wire::Link{me, {}, {}, 1, {}, wire::LinkUse::kRing}, wire::LinkWelcome{},
+                                            wire::Heartbeat{}};
+  for (const wire::Message& answer : wrong) {
+    DialledBack run;
+    FarEnd& end = *run.coordinator.streams.dialling().front();
+    run.coordinator.streams.open(end);
+    end.greet();
+    end.say(answer);
+    run.coordinator.run();
+    EXPECT_NE(run.said().find("another program answers there"), std::string::npos) << run.said();
   }
 }
 

@@ -181,6 +181,22 @@ TEST(PeerCommit, AFrozenRoundWaitsForItsVerdict) {
   EXPECT_TRUE(open.front().done);
 }
 
+// Rule 7: until the view is installed, another proposal could still commit the round.
+TEST(PeerCommit, AnAbortIsReportedWhenItsViewIsInstalled) {
+  for (const Status status : {Status::kAborted, Status::kPeerLost, Status::kTimedOut}) {
+    Peer3 run;
+    const CallId id = run.launch(wire::Collective::kAllReduce);
+    wire::Propose end = run.proposal(run.me.views.back());
+    end.verdicts.push_back({Peer3::key(), Generation{1}, status, 0, {}});
+    run.propose(end);
+    EXPECT_EQ(run.me.outcome(id), nullptr);
+    run.coordinator->say(wire::Install{end.number});
+    run.me.run();
+    ASSERT_NE(run.me.outcome(id), nullptr);
+    EXPECT_EQ(run.me.outcome(id)->status, status);
+  }
+}
+
 TEST(PeerCommit, WaitsIfTheCoordinatorIsFarBehind) {
   Direct d;
   CallId last;

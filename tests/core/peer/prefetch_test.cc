@@ -192,6 +192,7 @@ TEST(PrefetchSource, DisconnectsAPrefetcherThatIsAdmitted) {
   EXPECT_NE(run.dial_prefetch().last<wire::Refused>(), nullptr);
 }
 
+// Rule 27: the memory of a published state is lent until its publication ends.
 TEST(Publisher, ANewerPublicationReplacesTheOlderAndLeavingEndsIt) {
   Source run;
   const CallId newer = run.me.share(true, kBytes, kPiece, 2);

@@ -180,7 +180,13 @@ TEST(ReachOfAPeer, ACoordinatorThatDialsBackIsAnsweredByTheRightPeerOnly) {
     end.greet();
     end.say(wire::Link{{}, meant, {}, 1, {}, wire::LinkUse::kDialBack});
     run.me.run();
-    EXPECT_EQ(end.last<wire::LinkWelcome>() != nullptr, meant == kMe);
+    const auto* const answer = end.last<wire::Link>();
+    ASSERT_EQ(answer != nullptr, meant == kMe);
+    if (answer != nullptr) {
+      EXPECT_EQ(answer->from, kMe);
+      EXPECT_EQ(answer->use, wire::LinkUse::kDialBack);
+      EXPECT_EQ(answer->key, LinkKey{});
+    }
     EXPECT_TRUE(end.shown_out());
   }
 }
