@@ -172,14 +172,16 @@ void Coordinator::Machine::on_join(StreamId stream, const wire::Join& join) {
   const io::Address& from = connections_.address_of(stream);
   Candidate candidate;
   candidate.member = {join.peer, join.group, join.gang, join.advertised, join.name, join.round_trip, identity.key};
-  candidate.member.outside = from;
-  candidate.member.outside.port = 0;
   io::Address& address = candidate.member.address;
   if (join.advertised.family == io::Address::Family::kNone) {
     address = from;
     address.port = join.advertised.port;
   }
-  if (join.local.port != 0 && join.local != address) candidate.member.local = join.local;
+  if (dial_back_.is_on()) {
+    candidate.member.outside = from;
+    candidate.member.outside.port = 0;
+    if (join.local.port != 0 && join.local != address) candidate.member.local = join.local;
+  }
   candidate.gang_size = join.gang_size;
   candidate.founders = join.founders;
   candidate.auto_admit = join.auto_admit;

@@ -40,7 +40,9 @@ struct Contact {
 
 // Why a call ends that needs a link without a way.
 inline constexpr std::string_view kNobodyDials =
-    "nobody can dial either of them; forward the port of one to it, or use calls that go around the ring";
+    "nobody can dial either of them; forward the port of one to it, or use calls that go around the ring: no exchange, "
+    "no "
+    "direct algorithm, and no format of less than 8 bits";
 
 // One of the streams of a link, or the place of one.
 struct Stripe {

@@ -116,7 +116,7 @@ struct Member {
   std::string name;       // for people; may be empty
   Duration round_trip{};  // round trip to the coordinator when it joined; 0: not known
   io::KeyDigest key{};    // of the key that the member proved to the coordinator; none in a run without TLS
-  // How others reach it (rule 70; reach.h):
+  // How others reach it (rule 70; reach.h). Where the coordinator dials nobody back, these stay empty:
   bool calls_out = false;  // it dials others, and nobody can dial it from outside its network
   io::Address outside{};   // where the coordinator sees it: the address of its network; the port is 0
   io::Address local{};     // where it listens within its network; none: at `address`

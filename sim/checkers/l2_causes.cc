@@ -467,7 +467,8 @@ bool Causes::excuses_unreachable(const JudgedRound& round) {
   const ring::Request& what = round.call.request;
   const bool exchanges = what.collective == Collective::kGather || what.collective == Collective::kScatter ||
                          what.collective == Collective::kAllToAll;
-  const bool beside = exchanges || what.algorithm == Algorithm::kDirect || what.algorithm == Algorithm::kGrid;
+  const Algorithm asked = oracle::asked(what);
+  const bool beside = exchanges || asked == Algorithm::kDirect || asked == Algorithm::kGrid;
   return beside && std::ranges::count_if(round.founding->members, &wire::Member::calls_out) >= 2;
 }
 

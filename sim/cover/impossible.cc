@@ -148,7 +148,7 @@ constexpr Reason kImpossible[] = {
     // ---- coordinator-fault ----
     {kCoordinatorFault, "*",
      "crash vanish kernels join leave stop timeout mismatch skip spoil drift abandon mute flip miscompute refuse "
-     "lie",
+     "lie shut",
      "the coordinator's host can only be stalled or cut off (validate_entry)"},
 };
 
@@ -186,6 +186,15 @@ constexpr Reason kUnreached[] = {
     {kPeerFault, "held", "cut mismatch lie",
      "the fault begins in the round trip in which a round waits for a proposal to be installed"},
     {kCoordinatorFault, "changing", "slow", "a line gets slow in the round trip of a proposal"},
+    {kPeerMessage, "idle leaving going", "Knock",
+     "another member begins its first transfer to this one between two of its calls, or after its last one"},
+    {kCoordinatorInput, "seeing-off founding settling", "Opened",
+     "a newcomer is dialled back while a leaver is the last to finish a round, or in the round trip of a last "
+     "proposal"},
+    {kCoordinatorMessage, "seeing-off in-rounds", "Knock",
+     "a member begins its first transfer to a caller while a round is open, or another member is the last to finish "
+     "one"},
+    {kPeerFault, "held leaving", "shut", "the fault begins in the round trip of a proposal or a leave"},
     {kPeerFault, "admitting", "flip lie",
      "the fault begins in the round trip between a call of admit and its proposal"},
     {kPeerFault, "ending", "lie", "a host begins to lie while a round of its gives its memory back"},

@@ -177,6 +177,7 @@ constexpr ScenarioKey kDoKeys[] = {
     {"do", "spoil", R"("b")", "with share_state: about half of the pieces of state that it sends are false"},
     {"do", "mute", R"("b")",
      "sends signs of life, and answers no proposal after the first `answers`: a foreign program"},
+    {"do", "shut", R"("b")", "lets nobody in: other hosts cannot dial it; streams that are open stay"},
     {"do", "lie", R"("b")",
      "its messages are well formed, and some are lies: a number is another one, a message comes twice, never or late; "
      "then it dies"},

@@ -9,11 +9,13 @@
 namespace lockstep::testing {
 namespace {
 
-int serve(Parent& parent, const coordinator::CoordinatorOptions& machine, transport::Log log, Streams streams) {
+int serve(Parent& parent, const coordinator::CoordinatorOptions& machine, transport::Log log, Streams streams,
+          DialsBack dials_back) {
   transport::CoordinatorServer::Options options;
   options.listen = streams == Streams::kTls ? ":0" : "127.0.0.1:0";
   options.access.advertised = {"127.0.0.1"};
   options.machine = machine;
+  options.dial_back = dials_back == DialsBack::kYes;
   options.log = std::move(log);
   auto server = transport::CoordinatorServer::start(std::move(options));
   if (!server.ok()) {
@@ -29,11 +31,11 @@ int serve(Parent& parent, const coordinator::CoordinatorOptions& machine, transp
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(const coordinator::CoordinatorOptions& machine, bool log)
-    : process([machine, log](Parent& parent) {
+CoordinatorProcess::CoordinatorProcess(const coordinator::CoordinatorOptions& machine, bool log, DialsBack dials_back)
+    : process([machine, log, dials_back](Parent& parent) {
         transport::Log say;
         if (log) say = [&](std::string_view line) { parent.say("L " + std::string(line)); };
-        return serve(parent, machine, std::move(say), Streams::kPlain);
+        return serve(parent, machine, std::move(say), Streams::kPlain, dials_back);
       }) {
   hear_address();
 }
@@ -42,7 +44,7 @@ CoordinatorProcess::CoordinatorProcess(const coordinator::CoordinatorOptions& ma
                                        Streams streams)
     : process([machine, &log, streams](Parent& parent) {
         return serve(
-            parent, machine, [&log](std::string_view line) { log.write(line); }, streams);
+            parent, machine, [&log](std::string_view line) { log.write(line); }, streams, DialsBack::kYes);
       }) {
   hear_address();
 }

@@ -11,11 +11,13 @@
 namespace lockstep::testing {
 
 enum class Streams : std::uint8_t { kPlain, kTls };
+enum class DialsBack : std::uint8_t { kYes, kNo };  // rule 70
 
 class CoordinatorProcess {
  public:
   // With `log`, the caller must read the process's lines.
-  explicit CoordinatorProcess(const coordinator::CoordinatorOptions& machine = {}, bool log = false);
+  explicit CoordinatorProcess(const coordinator::CoordinatorOptions& machine = {}, bool log = false,
+                              DialsBack dials_back = DialsBack::kYes);
   // Writes its log to memory that outlives the process.
   CoordinatorProcess(const coordinator::CoordinatorOptions& machine, const SharedJournal& log,
                      Streams streams = Streams::kPlain);

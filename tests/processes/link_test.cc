@@ -16,7 +16,8 @@ namespace lockstep::testing {
 namespace {
 
 struct ProxiedParty {
-  explicit ProxiedParty(std::uint32_t world) : coordinator(machine_options()) {
+  // Peers behind proxies have no other address: nobody tells them where the others listen on this machine.
+  explicit ProxiedParty(std::uint32_t world) : coordinator(machine_options(), false, DialsBack::kNo) {
     for (std::uint32_t i = 0; i < world; ++i) {
       ports.push_back(std::make_unique<ReservedPort>());
       proxies.push_back(std::make_unique<Proxy>(ports.back()->port()));

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 
 const std::set<std::string_view> kPromises = {"A1", "A2", "A3", "A4", "A5",  "S1",     "S2",      "S3", "S4",
                                               "S5", "S6", "S8", "S9", "S10", "S11",    "L1",      "L2", "L3",
-                                              "L4", "L5", "L6", "P1", "P3",  "assert", "contract"};
+                                              "L4", "L5", "L6", "P1", "P3",  "T1",     "assert",  "contract"};
 
 bool is_kebab_case(std::string_view id) {
   const auto letter = [](char c) { return c == '-' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
@@ -227,8 +227,8 @@ TEST(Rotation, SevenPartsOfAllMutantsTakeAboutAsLong) {
   const double largest = *std::max_element(costs.begin(), costs.end());
   const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
   EXPECT_LE(*most - *least, largest);
-  // Budget: two cores, six minutes, 60 seeds/s on each.
-  EXPECT_LE(*most, 43'200);
+  // Budget: two cores, six minutes and a half, 60 seeds/s on each.
+  EXPECT_LE(*most, 46'800);
 }
 
 // The rate is believed after kMostSearches only: five may be bad luck.

@@ -286,7 +286,7 @@ TEST(ScenarioKeys, EveryExampleIsWellFormed) {
       text = is({"spoil", "drift"}) ? "share_state = true\nwatch = true\n[[do]]\n" + line : "[[do]]\n" + line;
       if (is({"slow", "kernels", "strangers"})) text += "factor = 2\n";
       if (is({"stall", "cut", "cut-both", "split", "slow", "kernels", "timeout", "spoil", "mute", "strangers", "factor",
-              "answers", "drip", "bytes", "lie", "one_in"}))
+              "answers", "drip", "bytes", "lie", "one_in", "shut"}))
         text += "for = \"1s\"\n";
       if (is({"every"})) text += "times = 3\n";
       if (is({"factor"})) {
