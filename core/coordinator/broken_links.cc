@@ -6,6 +6,7 @@
 #include "core/base/mutant.h"
 #include "core/base/text.h"
 #include "core/trace/event.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::coordinator {
 
@@ -89,7 +90,8 @@ BrokenLinks::Relaid BrokenLinks::relay(PeerId a, PeerId b, GroupId group) {
 
 void BrokenLinks::note(PeerId from, const wire::LinkBroken& in) {
   const std::string text = participants_.name_of(from) + (in.avoid ? " had better not send to " : " cannot reach ") +
-                           participants_.name_of(in.other) + ": " + in.text;
+                           participants_.name_of(in.other) + ": " +
+                           (can_link(from, in.other) ? in.text : in.text + "; " + std::string(wire::kNobodyDials));
   context_.note({.kind = trace::Kind::kLinkReported,
                  .view = membership_.view().number,
                  .peer = in.other,
@@ -98,10 +100,17 @@ void BrokenLinks::note(PeerId from, const wire::LinkBroken& in) {
   context_.trouble(from, in.other, text);
 }
 
+bool BrokenLinks::can_link(PeerId a, PeerId b) const {
+  const wire::Member* const member = membership_.find(a);
+  const wire::Member* const other = membership_.find(b);
+  return member == nullptr || other == nullptr || wire::can_link(*member, *other);
+}
+
 // With both peers' own words: a peer that has no file descriptors left says so.
 std::string BrokenLinks::describe(PeerId victim, PeerId other, const std::string& consequence) const {
   const std::string name = participants_.name_of(other);
   std::string text = "it and " + name + " cannot reach each other, and " + consequence;
+  if (!can_link(victim, other)) text += ": " + std::string(wire::kNobodyDials);
   for (const PeerId peer : {victim, other}) {
     const Participant* participant = participants_.find(peer);
     if (participant == nullptr || participant->complaint.empty()) continue;

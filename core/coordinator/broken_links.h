@@ -69,6 +69,7 @@ class BrokenLinks {
   [[nodiscard]] Eviction give_up(PeerId from, PeerId to, const std::string& why) const;
   [[nodiscard]] Relaid relay(PeerId a, PeerId b, GroupId group);
   void note(PeerId from, const wire::LinkBroken& in);
+  [[nodiscard]] bool can_link(PeerId a, PeerId b) const;
   [[nodiscard]] bool has_others(const std::vector<wire::Member>& members, const Pair& pair) const;
   [[nodiscard]] std::string describe(PeerId victim, PeerId other, const std::string& consequence) const;
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "core/io/stream.h"
 #include "core/wire/channel.h"
 #include "core/wire/message.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::peer {
 
@@ -39,10 +39,10 @@ struct Contact {
 };
 
 // Why a call ends that needs a link without a way.
-inline constexpr std::string_view kNobodyDials =
-    "nobody can dial either of them; forward the port of one to it, or use calls that go around the ring: no exchange, "
-    "no "
-    "direct algorithm, and no format of less than 8 bits";
+inline std::string no_way() {
+  return std::string(wire::kNobodyDials) +
+         ", or use calls that go around the ring: no exchange, no direct algorithm, and no format of less than 8 bits";
+}
 
 // One of the streams of a link, or the place of one.
 struct Stripe {

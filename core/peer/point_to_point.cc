@@ -87,7 +87,7 @@ std::optional<Error> PointToPoint::validate_partner(const Transfer& what, std::s
   if (Views::has_member(*context_.view, what.peer)) {
     const Contact* const contact = views_.find_contact(what.peer);
     if (contact == nullptr || contact->can_link || context_.mesh.first_stream(what.peer)) return std::nullopt;
-    return error(Status::kUnreachable, "there is no way to " + name_of(what.peer) + ": " + std::string(kNobodyDials));
+    return error(Status::kUnreachable, "there is no way to " + name_of(what.peer) + ": " + no_way());
   }
   const auto gone = gone_.find(what.peer);
   if (gone == gone_.end()) return error(Status::kInvalidArgument, "that peer is no member of the run");

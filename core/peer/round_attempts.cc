@@ -61,7 +61,7 @@ void RoundAttempts::begin(Round& round) {
     return operations_.refuse(round, Status::kUnreachable,
                               std::string(wire::name_of(round.request.collective)) + " needs a link between " +
                                   context_.name_of(context_.options.id) + " and " + context_.name_of(*other) + ": " +
-                                  std::string(kNobodyDials));
+                                  no_way());
   }
   if (round.request.weight && !ring::is_weight(*round.request.weight)) {
     return operations_.refuse(

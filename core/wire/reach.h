@@ -2,6 +2,7 @@
 // of them, and the coordinator, agree.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "core/io/stream.h"
@@ -17,6 +18,9 @@ inline bool share_network(const Member& a, const Member& b) {
 // Whether a stream between the two can be opened, as far as it is known. A member that only calls out can be dialled
 // from its own network.
 inline bool can_link(const Member& a, const Member& b) { return !a.calls_out || !b.calls_out || share_network(a, b); }
+
+// Why two members have no link, and what to do.
+inline constexpr std::string_view kNobodyDials = "nobody can dial either of them; forward the port of one to it";
 
 // Whether `self` dials `other`, for a link between them: the one dials that only calls out, otherwise the one with the
 // smaller id.

@@ -155,6 +155,27 @@ TEST(DialBack, ACoordinatorThatDoesNotDialTakesAllForOpen) {
   EXPECT_EQ(run.members(), kPeers);
 }
 
+// Seen in a run in which four of six members called out: the text named a link, and not what to do.
+TEST(DialBack, WhoIsEvictedForALinkThatNobodyCanDialIsToldToForwardAPort) {
+  for (std::uint32_t reporter = 0; reporter < kPeers; ++reporter) {
+    for (const bool can_dial : {false, true}) {
+      Meeting run(kPeers, milliseconds(1), dialling(), can_dial ? Places::kOneHost : Places::kHostsOfTheirOwn);
+      for (FarEnd* end : run.coordinator.streams.dialling()) run.coordinator.streams.refuse(*end, "nobody listens");
+      run.answer_all();
+      ASSERT_EQ(run.members(), kPeers);
+      const std::uint32_t other = (reporter + 1) % kPeers;
+      run.ends[reporter]->say(wire::LinkBroken{Meeting::id(other), "no stream for 8000 ms"});
+      run.pass(CoordinatorOptions{}.heartbeat);
+      const std::string remedy = "nobody can dial either of them; forward the port of one to it";
+      const std::string text = run.evicted(reporter) + run.evicted(other);
+      EXPECT_NE(text.find("no ring avoids that link"), std::string::npos) << text;
+      EXPECT_EQ(text.find("no ring avoids that link: " + remedy + "; ") == std::string::npos, can_dial) << text;
+      const std::string trouble = run.coordinator.status().troubles.front().text;
+      EXPECT_EQ(trouble.ends_with("no stream for 8000 ms; " + remedy), !can_dial) << trouble;
+    }
+  }
+}
+
 TEST(DialBack, AKnockIsPassedOnBetweenMembers) {
   for (std::uint32_t from = 0; from < kPeers; ++from) {
     Meeting run(kPeers);

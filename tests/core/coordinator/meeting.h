@@ -13,17 +13,22 @@ namespace lockstep::coordinator {
 using fuzz::address_of;
 using fuzz::FarEnd;
 
+// Where the members are.
+enum class Places : std::uint8_t { kOneHost, kHostsOfTheirOwn };
+
 struct Meeting {
-  explicit Meeting(std::uint32_t n, Duration round_trip = milliseconds(1), const CoordinatorOptions& options = {})
+  explicit Meeting(std::uint32_t n, Duration round_trip = milliseconds(1), const CoordinatorOptions& options = {},
+                   Places places = Places::kOneHost)
       : coordinator(options) {
     for (std::uint32_t i = 0; i < n; ++i) {
       wire::Join join;
       join.peer = id(i);
       join.founders = n;
-      join.advertised = address_of(1);
+      const auto host = static_cast<std::uint8_t>(places == Places::kOneHost ? 1 : i + 1);
+      join.advertised = address_of(host);
       join.name = "p" + std::to_string(i);
       join.round_trip = round_trip;
-      ends.push_back(&coordinator.streams.accept(address_of(1)));
+      ends.push_back(&coordinator.streams.accept(address_of(host)));
       answered.push_back({});
       ends.back()->greet();
       ends.back()->say(join);
