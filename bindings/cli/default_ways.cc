@@ -9,13 +9,27 @@
 #include "core/peer/cohort.h"
 #include "core/ring/choice.h"
 #include "core/wire/limits.h"
+#include "core/wire/reach.h"
 
 namespace lockstep::cli {
 namespace {
 
 constexpr double kNsPerMs = 1e6;
 
-std::string why_of(const peer::Cohort::Roster& roster, Duration farthest) {
+// Pairs of members of which neither can dial the other.
+std::size_t parted_pairs(const wire::View& view, GroupId group) {
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < view.members.size(); ++i) {
+    for (std::size_t j = i + 1; j < view.members.size(); ++j) {
+      const wire::Member& a = view.members[i];
+      const wire::Member& b = view.members[j];
+      if (a.group == group && b.group == group && !wire::can_link(a, b)) ++pairs;
+    }
+  }
+  return pairs;
+}
+
+std::string why_of(const peer::Cohort::Roster& roster, Duration farthest, std::size_t parted) {
   if (roster.distance != ring::Distance::kFar) return "all are less than 1 ms from the coordinator";
   const std::string far =
       fmt::format("up to {:.1f} ms from the coordinator", static_cast<double>(farthest.ns) / kNsPerMs);
@@ -24,6 +38,9 @@ std::string why_of(const peer::Cohort::Roster& roster, Duration farthest) {
     case ring::Reach::kGrid: return fmt::format("{}, more than {}, with links along rows and columns", far, kMaxMeshed);
     case ring::Reach::kNeighbours: break;
   }
+  if (parted == 1) return far + ", and nobody can dial either of two of them, so there is no link between the two";
+  if (parted > 1)
+    return fmt::format("{}, and {} pairs of them have no link: nobody can dial either of the two", far, parted);
   return far + ", and a link between two of them does not work, or is slow: see the troubles";
 }
 
@@ -38,7 +55,7 @@ DefaultWay way_of(const wire::View& view, GroupId group) {
   small.count = small.tensors = 1;
   small.algorithm = wire::Algorithm::kAuto;
   way.algorithm = wire::name_of(ring::choose(small, static_cast<std::uint32_t>(way.members), roster.reach));
-  way.why = why_of(roster, way.farthest);
+  way.why = why_of(roster, way.farthest, parted_pairs(view, group));
   return way;
 }
 

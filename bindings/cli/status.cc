@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/api.h"
+#include "bindings/cli/callers.h"
 #include "bindings/cli/command.h"
 #include "bindings/cli/default_ways.h"
 #include "bindings/cli/protection.h"
@@ -42,7 +43,6 @@ struct StatusOptions {
 };
 
 std::string id_text(PeerId id) { return fmt::format("{:016x}{:016x}", id.high, id.low); }
-std::string short_id(PeerId id) { return id_text(id).substr(0, 8); }
 
 // The rates between two samples of one coordinator.
 struct Rates {
@@ -169,18 +169,9 @@ void print_rings(const wire::View& view) {
     std::string ring;
     for (; i < view.members.size() && view.members[i].group == group; ++i) {
       const wire::Member& member = view.members[i];
-      ring += (member.name.empty() ? short_id(member.id) : member.name) + " > ";
+      ring += label_of(view, member) + " > ";
     }
     fmt::print("ring of group {}: {}(first)\n", group.value, ring);
-  }
-}
-
-// Rule 70.
-void print_callers(const wire::View& view) {
-  for (const wire::Member& member : view.members) {
-    if (!member.calls_out) continue;
-    fmt::print("{} calls out: nobody can dial {}, so it dials the others\n",
-               member.name.empty() ? short_id(member.id) : member.name, member.address.text());
   }
 }
 
@@ -191,7 +182,8 @@ void print_text(const std::string& address, const wire::StatusReply& reply, cons
   if (!reply.view.members.empty()) {
     print_members(reply);
     print_rings(reply.view);
-    print_callers(reply.view);
+    for (const std::string& line : callers(reply.view)) fmt::print("{}\n", line);
+    for (const std::string& line : parted_neighbours(reply.view)) fmt::print("{}\n", line);
     for (const DefaultWay& way : default_ways(reply.view)) fmt::print("{}\n", way.text());
   }
   for (const wire::Member& member : reply.waiting) {

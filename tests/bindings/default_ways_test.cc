@@ -45,6 +45,14 @@ TEST(DefaultWays, FollowFromTheViewAsRule57Says) {
   broken.unmeshed = {GroupId{0}};
   EXPECT_THAT(only_text(broken), HasSubstr("go around the ring: 8 members, up to 2.0 ms from the coordinator, and a "
                                            "link between two of them does not work"));
+  const std::vector<std::string> why = {"a link between two of them does not work, or is slow: see the troubles",
+                                        "nobody can dial either of two of them, so there is no link between the two",
+                                        "3 pairs of them have no link: nobody can dial either of the two"};
+  for (std::uint8_t i = 0; i < why.size(); ++i) {
+    broken.members[i].outside = {io::Address::Family::kV4, {10, 0, 0, i}, 0};
+    broken.members[i].calls_out = true;
+    EXPECT_THAT(only_text(broken), HasSubstr(why[i])) << i + 1 << " call out";
+  }
   EXPECT_TRUE(default_ways(view_of({1}, milliseconds(80))).empty()) << "nothing goes anywhere";
   EXPECT_TRUE(default_ways(wire::View{}).empty());
 }

@@ -91,7 +91,7 @@ TEST(DoctorCoordinator, FindingsHaveTheirValues) {
   EXPECT_EQ(findings[1].values["outcome"], "answers");
   EXPECT_EQ(findings[2].found, "token 0000000000000abc for members, until 2027-01-25T08:00:00Z: accepted");
   EXPECT_EQ(findings[4].found, "20 ms to the coordinator at least, median 22 ms, of 3 connections");
-  EXPECT_THAT(findings[5].found, HasSubstr("0 members, 0 of them dial out only, 0 waiting; up 0 s"));
+  EXPECT_THAT(findings[5].found, HasSubstr("0 members, 0 waiting; up 0 s"));
 }
 
 struct WrongTurn {
@@ -243,7 +243,10 @@ INSTANTIATE_TEST_SUITE_P(
                "until 2027-01-15T07:59:59Z: expired; this machine's clock says 2027-01-15T08:00:00Z",
                "--expires 7d"},
         WrongTurn{"RevokedToken",
-               [](auto& f) { asked_with(f, refusal("token 0000000000000abc is not one of this run: it was revoked")); },
+               [](auto& f) {
+                 const std::string token = "token 0000000000000abc is not one of this run: it was revoked";
+                 asked_with(f, refusal("203.0.113.5:4000: " + token));
+               },
                "address", Grade::kFailed, "the coordinator refuses: token 0000000000000abc is not one of this run",
                "lockstep token list"},
         WrongTurn{"RefusedCertificate",
@@ -282,11 +285,31 @@ INSTANTIATE_TEST_SUITE_P(
                [](auto& f) {
                  wire::StatusReply reply;
                  reply.waits.emplace_back().text = "all_reduce with tag 0 has waited 35.2 s for c";
+                 reply.waits.back().missing = {PeerId{3, 3}};
                  f.addresses[0].asked = answer(std::move(reply));
                },
                "waits", Grade::kWarning,
                "calls that wait: 1; the oldest: all_reduce with tag 0 has waited 35.2 s for c",
                "stands still"},
+        WrongTurn{"ACallIsSlowThatAllHaveCalled",
+               [](auto& f) {
+                 wire::StatusReply reply;
+                 reply.waits.emplace_back().text =
+                     "all_reduce with tag 0 has waited 3.4 s: all 6 members have called it";
+                 f.addresses[0].asked = answer(std::move(reply));
+               },
+               "waits", Grade::kWarning, "all 6 members have called it", "a link of it does not work"},
+        WrongTurn{"NeighboursThatNobodyCanDial",
+               [](auto& f) {
+                 wire::StatusReply reply;
+                 for (const std::string name : {"anna", "bob"}) {
+                   wire::Member& member = reply.view.members.emplace_back();
+                   member.name = name;
+                   member.calls_out = true;
+                 }
+                 f.addresses[0].asked = answer(std::move(reply));
+               },
+               "run", Grade::kWarning, "2 members, 2 of them dial out only", "forward the port of one to it"},
         WrongTurn{"ATroubleOfTheLastMinute",
                [](auto& f) {
                  wire::StatusReply reply;
@@ -306,7 +329,7 @@ TEST(DoctorCoordinator, CountsTheMembersThatNobodyCanDial) {
   reply.view.members[1].calls_out = true;
   facts.addresses[0].asked = answer(std::move(reply));
   const Finding run = check_coordinator(facts).back();
-  EXPECT_THAT(run.found, HasSubstr("3 members, 1 of them dial out only"));
+  EXPECT_THAT(run.found, HasSubstr("3 members, 1 of them dials out only"));
   EXPECT_EQ(run.values["calls_out"], 1);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bindings/cli/callers.h"
 #include "bindings/cli/doctor/first_words.h"
 #include "core/base/assert.h"
 #include "core/wire/codec.h"
@@ -73,7 +74,8 @@ std::string refusal_remedy(const CoordinatorFacts& facts) {
   if (has_expired(facts)) {
     return "ask for a new token: `lockstep token new` on the coordinator's machine makes one, with --expires 7d";
   }
-  return "ask for a new token: on the coordinator's machine, `lockstep token list` shows which ones are valid, and "
+  return "ask for a new token: on the coordinator's machine, `lockstep token list --tokens FILE` shows which ones are "
+         "valid, and "
          "`lockstep token new` makes one; after a restart without --tokens, the coordinator prints another one";
 }
 
@@ -98,11 +100,19 @@ Words words_of_connection(Outcome outcome, const AddressFacts& address, const Co
   }
 }
 
+// Without the address, which the finding names already.
+std::string refusal_of(const AddressFacts& address) {
+  std::string text = address.asked.reply.error().text;
+  const std::string prefix = address.address.text() + ": ";
+  if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  return text;
+}
+
 Words words_of_refusal(Outcome outcome, const AddressFacts& address, const CoordinatorFacts& facts) {
   const bool by_token = facts.way == Way::kToken;
   switch (outcome) {
     case Outcome::kRefusesProof:
-      return {fmt::format("the coordinator refuses: {}", address.asked.reply.error().text), refusal_remedy(facts)};
+      return {fmt::format("the coordinator refuses: {}", refusal_of(address)), refusal_remedy(facts)};
     case Outcome::kOtherKey:
       return {
           fmt::format("another coordinator{}: {}", by_token ? " than that of the token" : "", address.asked.stream.why),
@@ -154,6 +164,11 @@ Words words_of(Outcome outcome, const AddressFacts& address, const CoordinatorFa
     case Outcome::kCannotConnect: return words_of_connection(outcome, address, facts);
     default: return words_of_refusal(outcome, address, facts);
   }
+}
+
+std::string words_of_callers(std::ptrdiff_t callers) {
+  if (callers == 0) return {};
+  return fmt::format(", {} of them {} out only", callers, callers == 1 ? "dials" : "dial");
 }
 
 std::string text_of_terms(const transport::TokenTerms& token) {
@@ -316,28 +331,31 @@ Findings check_run(const CoordinatorFacts& facts) {
   Findings findings;
   const auto& members = reply->view.members;
   const auto callers = std::ranges::count_if(members, [](const wire::Member& member) { return member.calls_out; });
-  findings.push_back({Grade::kOk,
-                      "run",
-                      fmt::format("{} members, {} of them dial out only, {} waiting; up {:.0f} s, view {}, {} commits, "
-                                  "{} aborts, {} lost",
-                                  members.size(), callers, reply->waiting.size(), reply->uptime.seconds(),
-                                  reply->view.number.value, reply->commits, reply->aborts, reply->lost),
-                      {},
-                      {{"members", members.size()},
-                       {"calls_out", callers},
-                       {"waiting", reply->waiting.size()},
-                       {"uptime_seconds", reply->uptime.seconds()},
-                       {"commits", reply->commits},
-                       {"aborts", reply->aborts},
-                       {"lost", reply->lost}}});
+  const std::vector<std::string> parted = parted_neighbours(reply->view);
+  findings.push_back(
+      {parted.empty() ? Grade::kOk : Grade::kWarning,
+       "run",
+       fmt::format("{} members{}, {} waiting; up {:.0f} s, view {}, {} commits, {} aborts, {} lost", members.size(),
+                   words_of_callers(callers), reply->waiting.size(), reply->uptime.seconds(), reply->view.number.value,
+                   reply->commits, reply->aborts, reply->lost),
+       parted.empty() ? "" : parted.front(),
+       {{"members", members.size()},
+        {"calls_out", callers},
+        {"waiting", reply->waiting.size()},
+        {"uptime_seconds", reply->uptime.seconds()},
+        {"commits", reply->commits},
+        {"aborts", reply->aborts},
+        {"lost", reply->lost}}});
   if (!reply->waits.empty()) {
     const wire::WaitStatus& oldest = reply->waits.front();
     findings.push_back(
         {Grade::kWarning,
          "waits",
          fmt::format("calls that wait: {}; the oldest: {}", reply->waits.size(), oldest.text),
-         "look at the program that is named: it computes, stands still, or has gone on without the call; "
-         "`lockstep status` lists all",
+         oldest.missing.empty()
+             ? "the call itself is slow, or a link of it does not work: see `lockstep status`"
+             : "look at the program that is named: it computes, stands still, or has gone on without the call; "
+               "`lockstep status` lists all",
          {{"count", reply->waits.size()}, {"oldest", oldest.text}}});
   }
   const auto recent = std::ranges::count_if(reply->troubles, [](const auto& each) { return each.age < kRecent; });
