@@ -267,6 +267,16 @@ TEST(Doctor, NamesAHostThatDoesNotResolve) {
   EXPECT_THAT(ran.text, HasSubstr("-> correct the name, or the name servers of this machine"));
 }
 
+// Found by an attack: such a name reached the terminal as it is, and ended the doctor in JSON.
+TEST(Doctor, ShowsAnyBytesOfANameAsPlainText) {
+  for (const std::string flags : {"", " --json"}) {
+    const Ran ran = examine("$(printf '\\033[2J\\377.invalid:4000')" + flags);
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.text, HasSubstr("cannot resolve '?[2J?.invalid'"));
+    EXPECT_EQ(ran.text.find('\033'), std::string::npos);
+  }
+}
+
 TEST(Doctor, NamesARefusedPort) {
   std::string address;
   {

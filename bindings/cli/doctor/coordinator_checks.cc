@@ -14,6 +14,7 @@
 #include "bindings/cli/callers.h"
 #include "bindings/cli/doctor/first_words.h"
 #include "core/base/assert.h"
+#include "core/base/text.h"
 #include "core/wire/codec.h"
 #include "core/wire/message.h"
 #include "core/wire/run_token.h"
@@ -223,7 +224,8 @@ Findings check_names(const CoordinatorFacts& facts) {
   for (const NameFacts& name : facts.names) {
     if (name.is_literal) continue;
     Finding finding{Grade::kOk, "name", {}, {}};
-    finding.values = {{"name", name.text}, {"seconds", name.took.seconds()}, {"addresses", nlohmann::json::array()}};
+    finding.values = {
+        {"name", plain(name.text)}, {"seconds", name.took.seconds()}, {"addresses", nlohmann::json::array()}};
     if (name.addresses) {
       for (const io::Address& address : *name.addresses) {
         finding.found += (finding.found.empty() ? "" : ", ") + address.text();
