@@ -57,6 +57,8 @@ class FarEnd {
     std::vector<std::byte> payload;
   };
   [[nodiscard]] const std::optional<Heard>& last_segment() const { return last_segment_; }
+  // Reads no more of what the machine says.
+  void stop_reading() { reads_ = false; }
   // The machine has ended the stream.
   [[nodiscard]] bool shown_out() const { return shown_out_; }
   // The newest message of this kind; null: there is none.
@@ -136,6 +138,7 @@ class FarEnd {
   std::vector<std::byte> said_;  // and not landed yet
   std::size_t landed_ = 0;       // of those
   bool hung_up_ = false;
+  bool reads_ = true;
   bool shown_out_ = false;
   FarEnd* other_ = nullptr;
   wire::LinkReader reader_{kMaxBodyBytes};
@@ -240,7 +243,7 @@ class Streams {
     for (auto& [stream, entry] : ends_) {
       FarEnd& end = *entry;
       if (end.closed_) continue;
-      if (end.write_) {
+      if (end.write_ && end.reads_) {
         std::size_t bytes = 0;
         const io::Write write = *std::exchange(end.write_, std::nullopt);
         for (const io::Slice& slice : write.slices.all()) {

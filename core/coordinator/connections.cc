@@ -315,6 +315,11 @@ std::size_t Connections::queued_bytes() const {
   return bytes;
 }
 
+std::size_t Connections::queued_bytes(PeerId to) {
+  const Connection* const connection = connection_of(to);
+  return connection == nullptr ? 0 : connection->channel.writer.control_bytes_queued();
+}
+
 std::size_t Connections::memory() const {
   std::size_t bytes = (dirty_.capacity() + pumped_.capacity()) * sizeof(StreamId);
   for (const auto& [stream, connection] : connections_) bytes += connection.channel.memory();

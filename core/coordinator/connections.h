@@ -93,8 +93,9 @@ class Connections {
   [[nodiscard]] std::size_t strangers() const { return lobby_.size(); }
   [[nodiscard]] std::size_t lobby_entries() const { return lobby_.entries(); }
   [[nodiscard]] std::size_t queued_bytes() const;
-  [[nodiscard]] std::size_t memory() const;  // bytes of streams' buffers and of lists
-  [[nodiscard]] bool is_quiet() const;       // nothing is to be written, and no stream ends
+  [[nodiscard]] std::size_t queued_bytes(PeerId to);  // 0: it has no stream
+  [[nodiscard]] std::size_t memory() const;           // bytes of streams' buffers and of lists
+  [[nodiscard]] bool is_quiet() const;                // nothing is to be written, and no stream ends
   void lend_again(Effects& out) const;
 
   // Left out: context_, which is saved before it, and pumped_, which is empty between two steps.

@@ -58,8 +58,9 @@ void DialBack::on_closed(const io::Closed& in) {
   attempts_.erase(at);
 }
 
-void DialBack::on_timer() {
+void DialBack::on_timer(bool slept) {
   for (auto& [stream, attempt] : attempts_) {
+    if (slept) attempt.since = context_.now;
     if (attempt.channel.closing()) continue;
     const Instant limit = attempt.since + context_.options.dial_back;
     if (context_.now < limit) {

@@ -42,7 +42,8 @@ class DialBack {
   void on_write_done(const io::WriteDone& in);
   void on_revoked(const io::Revoked& in);
   void on_closed(const io::Closed& in);
-  void on_timer();
+  // `slept`: this machine stood still, and heard nobody (rule 24).
+  void on_timer(bool slept);
   // Bytes go out. Call it at the end of every step.
   void pump();
 

@@ -11,6 +11,12 @@
 
 namespace lockstep::coordinator {
 
+namespace {
+
+constexpr std::size_t kMostQueuedBeforeKnock = 64U << 10U;  // bytes for a member, with which a knock is dropped
+
+}  // namespace
+
 Coordinator::Machine::Machine(const CoordinatorOptions& options, Instant now) : context_(options, now) {
   LOCKSTEP_ASSERT(validate_options(options).empty());
 }
@@ -97,7 +103,7 @@ void Coordinator::Machine::on_timer() {
   const bool slept =
       context_.now - context_.next_timer > context_.options.heartbeat && !mutant(Mutant::kPauseIsSilence);
   for (const Eviction& peer : connections_.on_timer(slept)) lose(peer);
-  dial_back_.on_timer();
+  dial_back_.on_timer(slept);
   for (const Eviction& mate : participants_.late_mates()) lose_one(mate);
   for (const Eviction& member : proposals_.late(slept)) lose(member);
   proposals_.miss_newcomers();
@@ -313,10 +319,11 @@ void Coordinator::Machine::on_link_broken(PeerId from, const wire::LinkBroken& i
              broken_links_.report(from, in));
 }
 
-// Rule 70. Only between members: a peer that has left, or waits, dials nobody.
+// Rule 70. Only between members: a peer that has left, or waits, dials nobody. A peer knocks again until it is dialled,
+// so that a knock may be lost: otherwise one that knocks without end would cost a slow reader the run.
 void Coordinator::Machine::on_knock(PeerId from, const wire::Knock& in) {
-  if (participants_.is_in_run(from) && participants_.is_in_run(in.other) && in.other != from)
-    connections_.say(in.other, wire::Knock{from});
+  if (!participants_.is_in_run(from) || !participants_.is_in_run(in.other) || in.other == from) return;
+  if (connections_.queued_bytes(in.other) < kMostQueuedBeforeKnock) connections_.say(in.other, wire::Knock{from});
 }
 
 // A message that comes too late means nothing: a peer that is being admitted, or leaves, may not know it yet.

@@ -58,8 +58,10 @@ bool Newcomers::is_silent(PeerId peer) const {
 bool Newcomers::waits_for_holder() const {
   const auto& candidates = membership_.candidates();
   return membership_.view().members.empty() && !mutant(Mutant::kHolderNotAwaited) &&
-         std::any_of(candidates.begin(), candidates.end(),
-                     [](const auto& entry) { return entry.second.holds && !entry.second.answers; });
+         std::any_of(candidates.begin(), candidates.end(), [](const auto& entry) {
+           const Candidate& newcomer = entry.second;
+           return newcomer.holds && !(newcomer.answers && newcomer.dialled_back);
+         });
 }
 
 // A full list forgets the host whose time ends first.

@@ -149,6 +149,37 @@ TEST(DialBack, APeerThatGoesIsDialledNoMore) {
   }
 }
 
+// Found by an attack: after a pause of the coordinator, nobody could be dialled.
+TEST(DialBack, ACoordinatorThatStoodStillGivesNewcomersTheirTimeBack) {
+  DialledBack run;
+  run.coordinator.pass(kLimit * 10);
+  for (std::uint32_t i = 0; i < kPeers; ++i) run.answer(Answer::kThePeer);
+  EXPECT_EQ(run.members(), kPeers);
+  EXPECT_TRUE(run.callers().empty()) << run.said();
+}
+
+// Found by an attack: a run was founded without the state that a newcomer held.
+TEST(DialBack, AFoundingWaitsForANewcomerThatHoldsAState) {
+  for (std::uint32_t holder = 0; holder <= kPeers; ++holder) {
+    DialledBack run;
+    wire::Join join;
+    join.peer = Meeting::id(kPeers);
+    join.advertised = address_of(1);
+    run.ends.push_back(&run.coordinator.streams.accept(address_of(1)));
+    run.answered.push_back({});
+    run.ends.back()->greet();
+    run.ends.back()->say(join);
+    wire::WantState want{.tag = Tag{3}, .what = {}, .ends = false, .holds = true};
+    want.what.collective = wire::Collective::kSync;
+    run.ends[holder]->say(want);
+    run.coordinator.run();
+    for (std::uint32_t i = 0; i <= kPeers; ++i) run.answer(i == holder ? Answer::kSilent : Answer::kThePeer);
+    EXPECT_EQ(run.members(), 0U) << "as many wait as the founders ask for, and one of them has the state to begin with";
+    run.wait();
+    EXPECT_EQ(run.members(), kPeers + 1U);
+  }
+}
+
 TEST(DialBack, ACoordinatorThatDoesNotDialTakesAllForOpen) {
   Meeting run(kPeers);
   EXPECT_TRUE(run.coordinator.streams.dialling().empty());
@@ -187,6 +218,20 @@ TEST(DialBack, AKnockIsPassedOnBetweenMembers) {
     for (std::uint32_t i = 0; i < kPeers; ++i) EXPECT_EQ(run.ends[i]->count<wire::Knock>(), i == to ? 1U : 0U);
     EXPECT_EQ(run.ends[to]->last<wire::Knock>()->other, Meeting::id(from));
     EXPECT_EQ(run.members(), kPeers);
+  }
+}
+
+// Found by an attack: a member that knocked without end cost a slow reader the run.
+TEST(DialBack, KnocksCostNoMemberTheRun) {
+  constexpr std::size_t kKnocks = 16'384;
+  for (std::uint32_t from = 0; from < kPeers; ++from) {
+    Meeting run(kPeers);
+    const std::uint32_t to = (from + 1) % kPeers;
+    run.ends[to]->stop_reading();
+    for (std::size_t i = 0; i < kKnocks; ++i) run.ends[from]->say(wire::Knock{Meeting::id(to)});
+    run.coordinator.run();
+    EXPECT_EQ(run.members(), kPeers);
+    EXPECT_LT(run.coordinator.footprint().queued_bytes, kKnocks * sizeof(PeerId) / 2);
   }
 }
 
