@@ -41,7 +41,8 @@ struct Contact {
 // Why a call ends that needs a link without a way.
 inline std::string no_way() {
   return std::string(wire::kNobodyDials) +
-         ", or use calls that go around the ring: no exchange, no direct algorithm, and no format of less than 8 bits";
+         ", or use calls that go around the ring: no exchange, no direct algorithm, no error "
+         "feedback, and no format of less than 8 bits";
 }
 
 // One of the streams of a link, or the place of one.
