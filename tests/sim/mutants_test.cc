@@ -22,9 +22,9 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::set<std::string_view> kPromises = {"A1", "A2", "A3", "A4", "A5",  "S1",     "S2",      "S3", "S4",
-                                              "S5", "S6", "S8", "S9", "S10", "S11",    "L1",      "L2", "L3",
-                                              "L4", "L5", "L6", "P1", "P3",  "T1",     "assert",  "contract"};
+const std::set<std::string_view> kPromises = {"A1", "A2", "A3", "A4", "A5",  "S1",  "S2",     "S3",      "S4",
+                                              "S5", "S6", "S8", "S9", "S10", "S11", "L1",     "L2",      "L3",
+                                              "L4", "L5", "L6", "P1", "P3",  "T1",  "assert", "contract"};
 
 bool is_kebab_case(std::string_view id) {
   const auto letter = [](char c) { return c == '-' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
