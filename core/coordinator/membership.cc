@@ -38,17 +38,16 @@ bool extend_ring(std::vector<std::size_t>& path, std::vector<bool>& used, const 
 // Puts one member that only calls out behind each of the others, as far as they go. The search for a ring begins with
 // this order, in which a ring without two of them side by side is near.
 void part_callers(std::vector<wire::Member>& ring) {
-  const auto callers = std::ranges::stable_partition(ring, [](const wire::Member& m) { return !m.calls_out; });
-  if (callers.empty()) return;
+  auto caller = std::stable_partition(ring.begin(), ring.end(), [](const wire::Member& m) { return !m.calls_out; });
+  const auto open = static_cast<std::size_t>(caller - ring.begin());
+  if (open == ring.size()) return;
   std::vector<wire::Member> parted;
   parted.reserve(ring.size());
-  const auto open = ring.size() - callers.size();
-  auto caller = callers.begin();
   for (std::size_t i = 0; i < open; ++i) {
     parted.push_back(std::move(ring[i]));
-    if (caller != callers.end()) parted.push_back(std::move(*caller++));
+    if (caller != ring.end()) parted.push_back(std::move(*caller++));
   }
-  for (; caller != callers.end(); ++caller) parted.push_back(std::move(*caller));
+  for (; caller != ring.end(); ++caller) parted.push_back(std::move(*caller));
   ring = std::move(parted);
 }
 
@@ -179,9 +178,10 @@ std::vector<GroupId> Membership::unmeshed(const std::vector<wire::Member>& membe
     const auto first = group_of.find(pair.first);
     if (first != group_of.end() && group_of.contains(pair.second)) groups.insert(first->second);
   }
-  for (const auto& [group, of_group] : callers) {
-    const auto strange = [&](const wire::Member* other) { return !wire::can_link(*of_group.front(), *other); };
-    if (std::ranges::any_of(of_group, strange)) groups.insert(group);
+  for (const auto& entry : callers) {
+    const wire::Member& first = *entry.second.front();
+    const auto is_beyond_reach = [&](const wire::Member* other) { return !wire::can_link(first, *other); };
+    if (std::ranges::any_of(entry.second, is_beyond_reach)) groups.insert(entry.first);
   }
   return {groups.begin(), groups.end()};
 }

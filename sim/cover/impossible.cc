@@ -99,8 +99,6 @@ constexpr Reason kImpossible[] = {
     {kRoundMessage, "queued", "*", "a queued round gets its name when the next cohort begins"},
     {kRoundMessage, "to-come held starting flowing stuck given-up", "Commit",
      "a round commits when all members have sent Done; this peer has sent it, too, and cannot take it back"},
-    {kRoundMessage, "to-come", "RankParameter",
-     "a neighbour sends RankParameter to a peer that has sent Ready for the same round"},
     {kRoundMessage, "!queued sizes", "Elected",
      "Elected follows the claim of this peer; the claim holds until the coordinator's next message about the round"},
     {kRoundMessage, "!queued sizes done", "AskOutline AskEntry",
@@ -127,7 +125,7 @@ constexpr Reason kImpossible[] = {
 
     // ---- coordinator-message ----
     {kCoordinatorMessage, "*",
-     "Link Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
+     "Refused Waiting LinkWelcome Pending Admitting AdmitEnded Propose Install Commit Evicted Left StatusReply "
      "Ready RankParameter Segment Offer Elected AskDigests PieceDigests AskPieces HavePieces AskOutline AskEntry "
      "Published SendOffer SendReport SendReady SendsHeard CallAwaited EvictReply",
      "peers send none of these to the coordinator (Session::say), and no peer takes its address for a neighbour's"},
@@ -188,6 +186,10 @@ constexpr Reason kUnreached[] = {
     {kCoordinatorFault, "changing", "slow", "a line gets slow in the round trip of a proposal"},
     {kPeerMessage, "idle leaving going", "Knock",
      "another member begins its first transfer to this one between two of its calls, or after its last one"},
+    {kRoundMessage, "to-come", "RankParameter",
+     "in a grid, a relay tells the root of a broadcast which members have launched it, before the root has"},
+    {kCoordinatorMessage, "seeing-off founding", "Link",
+     "a newcomer answers its dial back while a leaver is the last to finish a round, or while the run is founded"},
     {kCoordinatorInput, "seeing-off founding settling", "Opened",
      "a newcomer is dialled back while a leaver is the last to finish a round, or in the round trip of a last "
      "proposal"},

@@ -435,7 +435,8 @@ bool Network::gets_in(std::uint32_t index, Instant now) {
   }
   if (shut.refuses) {
     const std::int64_t back = ways_.between(c.to_host, from.host).latency;
-    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, 2 * index,
+    const End dialled = 2 * index;
+    events_.push(now + nanoseconds(back + 1), What::kClosed, from.process, dialled,
                  static_cast<std::uint64_t>(io::CloseReason::kRefused));
   } else {
     events_.push(now + nanoseconds(kSynAgain), What::kSyn, kNoProcess, index);

@@ -48,8 +48,8 @@ TEST(DefaultWays, FollowFromTheViewAsRule57Says) {
   const std::vector<std::string> why = {"a link between two of them does not work, or is slow: see the troubles",
                                         "nobody can dial either of two of them, so there is no link between the two",
                                         "3 pairs of them have no link: nobody can dial either of the two"};
-  for (std::uint8_t i = 0; i < why.size(); ++i) {
-    broken.members[i].outside = {io::Address::Family::kV4, {10, 0, 0, i}, 0};
+  for (std::size_t i = 0; i < why.size(); ++i) {
+    broken.members[i].outside = {io::Address::Family::kV4, {10, 0, 0, static_cast<std::uint8_t>(i)}, 0};
     broken.members[i].calls_out = true;
     EXPECT_THAT(only_text(broken), HasSubstr(why[i])) << i + 1 << " call out";
   }

@@ -39,6 +39,7 @@ class Reach : public ::testing::TestWithParam<Streams> {
       EXPECT_EQ(joined.status, Status::kOk) << joined.text;
     }
     std::vector<Ended> ends;
+    ends.reserve(peers.size());
     for (auto& peer : peers) peer->all_reduce();
     for (auto& peer : peers) ends.push_back(peer->ended());
     expect_sum_of(kPeers, ends);

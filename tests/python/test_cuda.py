@@ -19,6 +19,48 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 Run = lockstep.Communicator
 
 
+# ---- where an array lies ----
+
+
+class DlpackAt:
+    """An array without memory, on a device of this DLPack type."""
+
+    def __init__(self, device_type: int) -> None:
+        self.device_type = device_type
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.device_type, 0)
+
+
+class Torchlike:
+    def __init__(self, is_cuda: bool) -> None:
+        self.is_cuda = is_cuda
+
+
+def test_the_first_array_tells_the_way_of_a_call() -> None:
+    cpu, device = DlpackAt(1), DlpackAt(_cuda.CUDA_DEVICE)
+    for one, expected in [(cpu, False), (device, True), (Torchlike(True), True), (Torchlike(False), False)]:
+        assert _cuda.is_on_device(one) is expected
+        assert _cuda.is_on_device([one, cpu]) is expected
+        assert _cuda.is_on_device((one, device)) is expected
+    for neither in [np.ones(3, np.float32), [], (), None, 7, "text", torch.ones(3)]:
+        assert _cuda.is_on_device(neither) is False
+
+
+def test_an_array_that_cannot_tell_where_it_lies_is_an_answer_to_the_others(peers: Peers) -> None:
+    class Lost:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            raise BufferError("this array lies on the moon")
+
+    def main(run: Run, number: int) -> str:
+        with pytest.raises((BufferError, lockstep.InvalidArgument)) as caught:
+            run.all_reduce(Lost() if number == 0 else np.ones(3, np.float32))
+        return str(caught.value)
+
+    for text in peers(2, main):
+        assert "lies on the moon" in text
+
+
 # ---- on a device ----
 
 

@@ -18,6 +18,20 @@ PIECE_BYTES = 16 << 20  # the copy of a piece takes about a millisecond over PCI
 MOST_IN_FLIGHT = 16
 
 
+CUDA_DEVICE = 2
+"""kDLCUDA of DLPack."""
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether the array, or the first of several, lies in the memory of a CUDA device."""
+    first = array[0] if isinstance(array, (list, tuple)) and array else array
+    on_device = getattr(first, "is_cuda", None)  # torch tells it faster than DLPack
+    if isinstance(on_device, bool):
+        return on_device
+    device = getattr(first, "__dlpack_device__", None)
+    return device is not None and bool(device()[0] == CUDA_DEVICE)
+
+
 def all_reduce(native: Communicator, array: Any, out: Any, residual: Any, options: AllReduceOptions) -> Result:
     """The blocking all-reduce of tensors on a CUDA device. Raises DeviceArray for arrays that cannot be staged."""
     try:

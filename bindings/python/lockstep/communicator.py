@@ -29,7 +29,7 @@ from ._context import context
 from ._lines import Sink, log_sink
 from ._lockstep import Result, Work
 from .certificates import Certificates, native_certificates
-from .errors import ArrayError, Desync, DeviceArray, Error, Evicted, Forked, InvalidArgument, NotConnected
+from .errors import ArrayError, Desync, Error, Evicted, Forked, InvalidArgument, NotConnected
 from .state import State
 from .types import (
     ALGORITHMS,
@@ -517,13 +517,13 @@ class Communicator:
         """
         try:
             options = _all_reduce_options(op, tag, timeout, minimum_world, retry, up, down, weight, algorithm)
+            on_device = _cuda.is_on_device(array)
         except Exception as error:
             self._native.refuse("all_reduce", tag, str(error))
             raise
-        try:
-            return self._native.all_reduce(array, out, residual, options)
-        except DeviceArray:
+        if on_device:
             return _cuda.all_reduce(self._native, array, out, residual, options)
+        return self._native.all_reduce(array, out, residual, options)
 
     def all_reduce_async(
         self,

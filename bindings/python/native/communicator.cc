@@ -163,16 +163,13 @@ class Communicator {
     const WithoutGil released;
     lockstep_refuse(kept->comm(), operation.c_str(), number, why.c_str());
   }
-  // Reads the arguments of a collective. Their refusal is an answer to the other members. `stages`: the caller takes
-  // another way for arrays of a device.
+  // Reads the arguments of a collective. Their refusal is an answer to the other members.
   template <typename Read>
-  auto reading(const char* operation, const py::handle& tag, Read&& read, bool stages = false) {
+  auto reading(const char* operation, const py::handle& tag, Read&& read) {
     try {
       return std::forward<Read>(read)();
     } catch (py::error_already_set& error) {  // Ctrl-C is no refusal
-      const bool goes_on = stages && error.matches(from_package("lockstep.errors", "DeviceArray"));
-      if (error.matches(PyExc_Exception) && !goes_on)
-        refuse(operation, tag, py::cast<std::string>(py::str(error.value())));
+      if (error.matches(PyExc_Exception)) refuse(operation, tag, py::cast<std::string>(py::str(error.value())));
       throw;
     } catch (const std::exception& error) {
       refuse(operation, tag, error.what());
@@ -544,8 +541,7 @@ void define_collectives(py::class_<Communicator>& c) {
   });
   c.def("all_reduce", [](Communicator& self, const py::object& array, const py::object& out, const py::object& residual,
                          const py::tuple& options) {
-    auto call = self.reading(
-        "all_reduce", options[kTag], [&] { return AllReduce(array, out, residual, options); }, true);
+    auto call = self.reading("all_reduce", options[kTag], [&] { return AllReduce(array, out, residual, options); });
     return self.run(&lockstep_all_reduce, call.args, std::move(call.loans));
   });
   c.def("all_reduce_async", [](const py::object& self, const py::object& array, const py::object& out,

@@ -63,7 +63,7 @@ std::size_t bad_pairs(const std::vector<wire::Member>& ring) {
 }
 
 TEST(Membership, ARingPartsMembersThatOnlyCallOut) {
-  for (const std::uint64_t n : {4, 5, 6, 7, 16, 64}) {
+  for (const std::uint64_t n : {4U, 5U, 6U, 7U, 16U, 64U}) {
     for (std::uint64_t callers = 2; callers <= n / 2; ++callers) {
       for (std::uint64_t first = 1; first <= n; first += 1 + n / 8) {
         std::set<std::uint64_t> places;
