@@ -223,7 +223,7 @@ std::shared_ptr<const ring::Watched> add_watch(const Watch& watch, Memory& memor
 // All fields except the places of the tensors.
 ring::Request request_of(const LaunchArgs& args) {
   ring::Request request;
-  static_cast<ring::Arguments&>(request) = args;
+  static_cast<ring::Arguments&>(request) = static_cast<const ring::Arguments&>(args);
   request.minimum_world = 1;  // prepare() sets that of a launch
   request.blocks = args.blocks;
   request.state = args.state;

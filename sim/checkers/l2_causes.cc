@@ -458,18 +458,19 @@ bool Causes::excuses_undefined_state(const JudgedRound& round) const {
          round.any_member([&](std::uint32_t process) { return is_out_of_step(round, process); });
 }
 
-// Two members can only call out, and the call goes beside the ring (rule 70). Each simulated host is a network of its
-// own.
+// Two members can only call out, and a call of the round goes beside the ring (rule 70). Each simulated host is a
+// network of its own.
 bool Causes::excuses_unreachable(const JudgedRound& round) {
   using wire::Algorithm;
   using wire::Collective;
   if (round.founding == nullptr) return false;
-  const ring::Request& what = round.call.request;
-  const bool exchanges = what.collective == Collective::kGather || what.collective == Collective::kScatter ||
-                         what.collective == Collective::kAllToAll;
-  const Algorithm asked = oracle::asked(what);
-  const bool beside = exchanges || asked == Algorithm::kDirect || asked == Algorithm::kGrid;
-  return beside && std::ranges::count_if(round.founding->members, &wire::Member::calls_out) >= 2;
+  const auto goes_beside = [](const Call& call) {
+    const Collective collective = call.request.collective;
+    const Algorithm asked = oracle::asked(call.request);
+    return collective == Collective::kGather || collective == Collective::kScatter ||
+           collective == Collective::kAllToAll || asked == Algorithm::kDirect || asked == Algorithm::kGrid;
+  };
+  return round.any_call(goes_beside) && std::ranges::count_if(round.founding->members, &wire::Member::calls_out) >= 2;
 }
 
 // Rule 53: the state of this peer is ahead of that of another one, and may not be overwritten.
