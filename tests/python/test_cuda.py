@@ -247,8 +247,12 @@ def test_a_call_is_staged_with_all_of_its_arguments(alone: Run, monkeypatch: pyt
         calls.append(arguments)
         return "the result"
 
+    class Exported(Newest):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (_cuda.CUDA_DEVICE, 0)
+
     monkeypatch.setattr(_cuda, "all_reduce", all_reduce)
-    array, out, residual = (Newest(np.ones(3, np.float32), device_type=2) for _ in range(3))
+    array, out, residual = (Exported(np.ones(3, np.float32), device_type=_cuda.CUDA_DEVICE) for _ in range(3))
     result: Any = alone.all_reduce(array, out, op="avg", tag=7, timeout=3.0, retry=False, residual=residual)
     assert result == "the result"
     ((native, *arrays, options),) = calls
