@@ -29,16 +29,7 @@ struct SecuredPeer : Peer3 {
   }
   void join() { install(proposal(secured_view(1, 1, {kLow, kMe, kHigh}))); }
   FarEnd& greet_as(PeerId from, const io::KeyDigest& key, wire::LinkUse use = wire::LinkUse::kRing) {
-    FarEnd& end = me.streams.accept(address_of(1), {key, {}, false});
-    end.greet();
-    end.say(wire::Link{from, kMe, {}, 1, kKey, use});
-    me.run();
-    return end;
-  }
-  void pass(Duration time) {
-    coordinator->say(wire::Heartbeat{});
-    me.pass(time);
-    me.run();
+    return dial_in(wire::Link{from, kMe, {}, 1, kKey, use}, {key, {}, false});
   }
   FarEnd& open_next(const io::KeyDigest& key) {
     FarEnd& end = *me.streams.dialling().front();
@@ -54,7 +45,7 @@ TEST(MemberKeys, TheKeyOfTheRunIsNotSaidToAnImpostor) {
   FarEnd& thief = run.open_next(kThief);
   EXPECT_TRUE(thief.heard().empty());
   EXPECT_TRUE(thief.shown_out());
-  run.pass(milliseconds(50));
+  run.pass_with_coordinator(milliseconds(50));
   FarEnd& high = run.open_next(key_of(kHigh));  // dialled again
   ASSERT_NE(high.last<wire::Link>(), nullptr);
   EXPECT_EQ(high.last<wire::Link>()->to, kHigh);
@@ -70,7 +61,7 @@ TEST(MemberKeys, AnAddressWithAnotherKeyIsABrokenLink) {
   for (int dial = 0; dial < 8; ++dial) {
     EXPECT_EQ(run.coordinator->last<wire::LinkBroken>(), nullptr);
     run.open_next(kThief);
-    run.pass(milliseconds(600));
+    run.pass_with_coordinator(milliseconds(600));
   }
   const auto* const broken = run.coordinator->last<wire::LinkBroken>();
   ASSERT_NE(broken, nullptr);

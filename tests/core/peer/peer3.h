@@ -83,12 +83,16 @@ class Peer3 {
     EXPECT_NE(low->last<wire::LinkWelcome>(), nullptr);
   }
 
-  FarEnd& dial_in(PeerId from, std::uint16_t stripe = 0, std::uint16_t stripes = 1, LinkKey key = kKey) {
-    FarEnd& end = me.streams.accept(address_of(1));
+  // A stream that says this to the peer. `identity`: the key that its end proves.
+  FarEnd& dial_in(const wire::Link& link, const io::Identity& identity = {}) {
+    FarEnd& end = me.streams.accept(address_of(1), identity);
     end.greet();
-    end.say(wire::Link{from, kMe, StripeIndex{stripe}, stripes, key});
+    end.say(link);
     me.run();
     return end;
+  }
+  FarEnd& dial_in(PeerId from, std::uint16_t stripe = 0, std::uint16_t stripes = 1, LinkKey key = kKey) {
+    return dial_in(wire::Link{from, kMe, StripeIndex{stripe}, stripes, key});
   }
   // The stream that the peer dials to this member, opened; nullptr: it dials none.
   FarEnd* welcome(PeerId member, Duration link_round_trip = fuzz::kRoundTrip) {
@@ -134,6 +138,12 @@ class Peer3 {
     install(propose);
   }
 
+  // A heartbeat comes from the coordinator, and from no neighbour.
+  void pass_with_coordinator(Duration time) {
+    coordinator->say(wire::Heartbeat{});
+    me.pass(time);
+    me.run();
+  }
   // Heartbeats come from all but these, one before each step.
   void pass_heartbeats(Duration time, const std::vector<FarEnd*>& but = {}, Duration step = milliseconds(500)) {
     while (time.ns > 0) {

@@ -30,18 +30,7 @@ struct Reached : Peer3 {
     for (const FarEnd* end : me.streams.dialling()) addresses.push_back(end->dialled());
     return addresses;
   }
-  FarEnd& greet_as(PeerId from, wire::LinkUse use) {
-    FarEnd& end = me.streams.accept(address_of(1));
-    end.greet();
-    end.say(wire::Link{from, kMe, {}, 1, kKey, use});
-    me.run();
-    return end;
-  }
-  void pass(Duration time) {
-    coordinator->say(wire::Heartbeat{});
-    me.pass(time);
-    me.run();
-  }
+  FarEnd& greet_as(PeerId from, wire::LinkUse use) { return dial_in(wire::Link{from, kMe, {}, 1, kKey, use}); }
 };
 
 TEST(ReachOfAPeer, WhoCannotBeDialledDials) {
@@ -129,7 +118,7 @@ TEST(ReachOfAPeer, TheNextAddressIsDialledWhenOneFails) {
     EXPECT_EQ(end->dialled(), inside ? private_address(kHigh) : address_of(9));
     run.me.streams.refuse(*end, "nobody there");
     run.me.run();
-    run.pass(milliseconds(500));
+    run.pass_with_coordinator(milliseconds(500));
   }
   // Somebody else has this address.
   FarEnd* const wrong = next_to_high();
@@ -139,7 +128,7 @@ TEST(ReachOfAPeer, TheNextAddressIsDialledWhenOneFails) {
   wrong->greet();
   wrong->say(wire::Refused{Status::kRefused, "another peer was meant"});
   run.me.run();
-  run.pass(milliseconds(500));
+  run.pass_with_coordinator(milliseconds(500));
   FarEnd* const right = next_to_high();
   ASSERT_NE(right, nullptr);
   EXPECT_EQ(right->dialled(), address_of(9));
