@@ -31,7 +31,7 @@ class CoordinatorServer final : private Reactor::User {
   struct Options {
     std::string listen = ":0";  // "host:port"; no host or "*": all addresses, IPv6 and IPv4; port 0: any free port
     coordinator::CoordinatorOptions machine;  // without `secured` and `grants`, which `access` decides
-    bool dial_back = true;  // find out which peers can be dialled (rule 70); false: all can, as far as is known
+    bool dial_back = true;  // find out which peers can be dialled (rule 70); if not, all are taken for dialable
     AccessOptions access;
     std::shared_ptr<Reactor> reactor;                 // null: one of its own
     std::string congestion_control;                   // as in Connector::Options

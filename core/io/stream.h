@@ -147,7 +147,7 @@ struct Opened {
   StreamId stream;
   Duration round_trip;  // as the driver measured it while the stream was opened; 0: not known
   Identity identity{};  // what the listener has proved
-  Address local{};      // of this end; none: not known
+  Address local{};      // of this end; empty if it is not known
 };
 // A remote host opened a stream to our listening port. The driver chooses the stream id (see StreamNames).
 struct Accepted {

@@ -73,7 +73,7 @@ class RoundTraffic final : public NeighbourOwner {
   [[nodiscard]] Round* running(const wire::Segment& segment);
   // Whether the place of a segment depends on what this rank still waits for.
   [[nodiscard]] bool awaits_parameters(PeerId from, const wire::Segment& segment);
-  // The round in which a neighbour shares a state; null: its attempt does not run here.
+  // The round in which a neighbour shares a state. Null if its attempt does not run here.
   [[nodiscard]] Round* syncing(const RoundKey& key, AttemptId attempt);
   [[nodiscard]] bool has_segments_of(const Round& round) const;
   void start_jobs(const Round& round) { context_.start_jobs(round.attempt->jobs); }

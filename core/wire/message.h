@@ -119,7 +119,7 @@ struct Member {
   // How others reach it (rule 70; reach.h). Where the coordinator dials nobody back, these stay empty:
   bool calls_out = false;  // it dials others, and nobody can dial it from outside its network
   io::Address outside{};   // where the coordinator sees it: the address of its network; the port is 0
-  io::Address local{};     // where it listens within its network; none: at `address`
+  io::Address local{};     // where it listens within its network; empty if that is `address`
 
   bool operator==(const Member&) const = default;
 };
@@ -174,7 +174,7 @@ struct Join {
   io::Address advertised;  // family kNone: use the source address of this stream, with this port
   std::string name;
   Duration round_trip{};  // round trip of the stream to the coordinator; 0: not known
-  io::Address local{};    // the joiner's own end of this stream, with the port that it listens on; none: not known
+  io::Address local{};    // the joiner's end of this stream, with the port that it listens on; empty if it is not known
 };
 
 // What a link is for, if it is wanted at all.

@@ -1,4 +1,4 @@
-// What an address is good for: whether other machines can reach a program by it.
+// Kinds of addresses: they tell which machines can reach a program there.
 #pragma once
 
 #include <cstdint>

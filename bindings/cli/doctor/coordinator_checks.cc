@@ -53,7 +53,7 @@ Outcome outcome_of_connection(const std::optional<io::CloseReason>& closed) {
   }
 }
 
-// The first answer of a coordinator; null: none has answered.
+// The first answer of a coordinator. Null if no coordinator has answered.
 const wire::StatusReply* answer_of(const CoordinatorFacts& facts) {
   for (const AddressFacts& address : facts.addresses) {
     if (address.asked.reply.ok()) return &*address.asked.reply;

@@ -10,7 +10,7 @@
 
 namespace lockstep::cli::doctor {
 
-// What one address turned out to be.
+// The verdict on one address.
 enum class Outcome : std::uint8_t {
   kAnswers,           // a coordinator, which answers
   kRefusesProof,      // the coordinator that was asked for; it does not accept the token or the certificate

@@ -1,5 +1,5 @@
-// What `lockstep doctor` learns about a coordinator, before anything is judged: its names are looked up, and all of its
-// addresses are asked at once.
+// The facts that `lockstep doctor` gathers about a coordinator, before it judges any: it looks up the names and asks
+// all addresses at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a check of `lockstep doctor` has found.
+// The result of one check of `lockstep doctor`.
 #pragma once
 
 #include <cstdint>

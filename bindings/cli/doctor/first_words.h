@@ -1,4 +1,4 @@
-// What a program that is no coordinator says to a client that speaks HTTP.
+// The answer of a program that is no coordinator to a client that speaks HTTP.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `lockstep doctor` reads about this machine, before anything is judged.
+// The facts that `lockstep doctor` reads about this machine, before it judges any.
 #pragma once
 
 #include <cstdint>
